@@ -1,0 +1,20 @@
+"""coordinate: one shared truth for many coding agents, in one SQLite file or on Postgres.
+
+    import coordinate
+
+    with coordinate.connect("board.db", agent="alice", create=True) as c:
+        c.dispatch(title="Write the parser", role="worker")
+        claim = c.claim_next(role="worker")
+        c.complete(handle=claim.handle)
+
+`Coordinator` (see `service.py`) lists all that can be done; `errors` all that can go wrong.
+"""
+
+from __future__ import annotations
+
+from coordinate import errors, records
+from coordinate.service import Coordinator, connect
+
+__version__ = "0.1.0"
+
+__all__ = ["Coordinator", "__version__", "connect", "errors", "records"]

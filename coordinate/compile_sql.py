@@ -1,0 +1,59 @@
+"""`python -m coordinate.compile_sql` writes every statement of the program as plain SQL, one file for each engine.
+
+The files ship in the wheel: the program runs them as they are, and whoever owns the database can read in one place
+all that will ever be sent. A test keeps them equal to what the `statements.py` modules declare.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from coordinate import shared_statements
+from coordinate.db.portable import ENGINES
+from coordinate.db.statements import Declared, Statements, print_statement
+from coordinate.work import statements as work_statements
+
+ROOMS: list[Statements] = [shared_statements.STATEMENTS, work_statements.STATEMENTS]
+FOLDER = Path(__file__).parent / "db" / "compiled"
+TITLES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
+
+
+def compile_all(engine: str) -> str:
+    """The whole file of one engine, as text."""
+    parts = [
+        f"-- Every statement that coordinate sends to {TITLES[engine]} while it runs, beside BEGIN and COMMIT.\n"
+        "-- Made by `python -m coordinate.compile_sql` from the statements.py modules; do not edit.\n"
+    ]
+    seen: set[str] = set()
+    for room in ROOMS:
+        parts.append(f"\n-- ===== {room.room} =====\n")
+        for declared in room.declared:
+            if declared.name in seen:
+                raise ValueError(f"two statements are called {declared.name}")
+            seen.add(declared.name)
+            if declared.only in ("", engine):
+                parts.append(_print(declared, engine))
+    return "".join(parts)
+
+
+def _print(declared: Declared, engine: str) -> str:
+    printed = print_statement(declared, engine)
+    purpose = " ".join(declared.purpose.split())
+    return (
+        f"\n-- name: {declared.name}\n-- why: {purpose}\n"
+        f"-- takes: {_kinds(printed.takes)}\n-- gives: {_kinds(printed.gives)}\n{printed.sql};\n"
+    )
+
+
+def _kinds(kinds: dict[str, str]) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in kinds.items()) or "nothing"
+
+
+def main() -> None:
+    FOLDER.mkdir(exist_ok=True)
+    for engine in ENGINES:
+        (FOLDER / f"{engine}.sql").write_text(compile_all(engine), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""The statements as plain SQL, ready to run: `Statement` objects read from this folder's files.
+
+A file is read once a process; a statement's header is parsed when it is first used, so that a short-lived command pays
+for what it sends only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement: its text with `:name` binds, and the kinds of its parameters and of its result columns."""
+
+    name: str
+    sql: str
+    takes: dict[str, str]
+    gives: dict[str, str]
+
+
+class Library:
+    """All statements of one engine, by name."""
+
+    def __init__(self, engine: str) -> None:
+        source = (Path(__file__).parent / f"{engine}.sql").read_text(encoding="utf-8")
+        self._sources = {chunk.split("\n", 1)[0]: chunk for chunk in source.split("\n-- name: ")[1:]}
+        self._parsed: dict[str, Statement] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._sources
+
+    def __getitem__(self, name: str) -> Statement:
+        if name not in self._parsed:
+            self._parsed[name] = _parse(self._sources[name])
+        return self._parsed[name]
+
+    def names(self) -> list[str]:
+        """Every statement's name, in the file's order."""
+        return list(self._sources)
+
+
+def _parse(chunk: str) -> Statement:
+    name, _, takes, gives, sql = chunk.split("\n", 4)
+    text = sql.split("\n-- =====", 1)[0].rstrip().removesuffix(";")
+    return Statement(name, text, _kinds(takes), _kinds(gives))
+
+
+def _kinds(header: str) -> dict[str, str]:
+    listed = header.split(": ", 1)[1]
+    return {} if listed == "nothing" else dict(entry.split(" ") for entry in listed.split(", "))  # type: ignore[misc]

@@ -1,0 +1,540 @@
+"""All that SQLite and Postgres do differently while the program runs: connect, begin, bind, read, explain, wake.
+
+(Its build-time half, how an expression prints, is `portable.py`.) The rest of the program sees one `Engine` and never
+asks which. Both engines promise the same: a write transaction that nobody else's decision can slip into, aware UTC
+times in whole milliseconds, and errors of ours instead of the driver's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import quote
+
+from coordinate import errors
+from coordinate.db.compiled import Library, Statement
+
+Params = dict[str, Any]
+Binder = Callable[[Params], Any]
+Decoders = list[tuple[int, Callable[[Any], Any]]]
+
+POSTGRES_PREFIXES = ("postgresql://", "postgres://", "postgresql+psycopg://")
+SQLITE_LEAST = (3, 35, 0)
+POSTGRES_LEAST = 140000
+
+
+class Interrupted(Exception):
+    """The engine could not do it now: `error` is what the caller is told if trying again does not help either."""
+
+    def __init__(self, error: errors.CoordinateError, *, again: bool, lost: bool = False) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.again = again
+        self.lost = lost
+
+
+class Engine(Protocol):
+    """What the rest of the program knows of a database."""
+
+    name: str
+    library: Library
+    driver_error: type[Exception]
+    warnings: list[str]
+
+    def describe(self) -> str:
+        """Where the database is, without any secret."""
+
+    def connect(self) -> Any: ...
+    def close(self, connection: Any) -> None: ...
+    def usable(self, connection: Any) -> bool: ...
+    def begin(self, connection: Any, *, writes: bool) -> None: ...
+    def commit(self, connection: Any) -> None: ...
+    def rollback(self, connection: Any) -> None: ...
+    def binder(self, statement: Statement) -> tuple[str, Binder]: ...
+    def decoders(self, statement: Statement) -> Decoders: ...
+    def execute(self, connection: Any, sql: str, params: Any) -> Any: ...
+    def execute_many(self, connection: Any, sql: str, params: Sequence[Any]) -> None: ...
+
+    def explain(self, error: Exception, *, committing: bool) -> Interrupted | None:
+        """What a driver's error means; None when it is a fault of ours."""
+
+    def schema_stamp(self, connection: Any) -> object:
+        """Something that differs once the schema has changed under an open connection."""
+
+    def look_around(self, connection: Any) -> tuple[list[str], str]:
+        """The tables that are there, and the place where this engine keeps them ('' where there is but one)."""
+
+    def wait(self, seconds: float) -> None:
+        """Return when somebody else changed the board, or after that long. A hint, never a promise."""
+
+
+def is_postgres(target: str) -> bool:
+    """Whether a target is a Postgres address; anything else is a path."""
+    return target.startswith(POSTGRES_PREFIXES)
+
+
+def open_engine(target: str, *, create: bool, patience: float, synchronous: str) -> Engine:
+    """The engine for a target. Nothing is opened yet."""
+    if is_postgres(target):
+        return Postgres(target)
+    return SQLite(target.removeprefix("sqlite:///"), create=create, patience=patience, synchronous=synchronous)
+
+
+# --- SQLite -----------------------------------------------------------------------------------------------------------
+
+# File systems on which WAL's shared memory does not work between processes.
+NO_WAL = {"9p", "virtiofs", "nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "fuse.smbnetfs", "vboxsf", "prl_fs"}
+
+
+class SQLite:
+    """One file. Writers begin immediate, so that what they read is what they change; readers take no write lock."""
+
+    name = "sqlite"
+    driver_error: type[Exception] = sqlite3.Error
+
+    def __init__(self, path: str, *, create: bool = False, patience: float = 30.0, synchronous: str = "NORMAL") -> None:
+        self.path = Path(path).absolute()
+        self.create = create
+        self.patience = patience
+        self.synchronous = synchronous
+        self.library = Library(self.name)
+        self.warnings: list[str] = []
+        if sqlite3.sqlite_version_info < SQLITE_LEAST:
+            raise errors.UnsupportedDatabase(
+                f"SQLite {sqlite3.sqlite_version} is linked to this Python; 3.35 or later is needed",
+                hint="use a Python that brings a newer SQLite",
+            )
+
+    def describe(self) -> str:
+        return str(self.path)
+
+    def connect(self) -> sqlite3.Connection:
+        """Open the file. Raises `NoBoard` when it is not there and may not be made."""
+        if not self.create and not self.path.exists():
+            raise errors.NoBoard(
+                f"there is no board at {self.path}", hint="make one: coordinate init", path=str(self.path)
+            )
+        try:
+            connection = self._open()
+        except sqlite3.Error as error:
+            explained = self.explain(error, committing=False)
+            raise (explained.error if explained else errors.Unreachable(str(error))) from error
+        self._set_up(connection)
+        return connection
+
+    def _open(self) -> sqlite3.Connection:
+        # A file: address, so that SQLite makes no file unasked; quoted, so that # ? % in a path stay a path's.
+        mode = "rwc" if self.create else "rw"
+        address = f"file:{quote(os.fspath(self.path))}?mode={mode}"
+        return sqlite3.connect(
+            address,
+            uri=True,
+            timeout=self.patience,  # set by the driver before anything else is asked
+            isolation_level=None,  # autocommit: we say BEGIN ourselves
+            check_same_thread=False,
+            cached_statements=256,
+        )
+
+    def _set_up(self, connection: sqlite3.Connection) -> None:
+        deadline = time.monotonic() + self.patience
+        while True:
+            try:
+                self._choose_journal(connection)
+                break
+            except sqlite3.OperationalError as error:
+                # Switching the journal does not wait for busy_timeout at every step: several may open a new file.
+                explained = self.explain(error, committing=False)
+                if explained is None or not explained.again or time.monotonic() > deadline:
+                    connection.close()
+                    raise (explained.error if explained else error) from error
+                time.sleep(0.01)
+            except sqlite3.DatabaseError as error:
+                connection.close()
+                explained = self.explain(error, committing=False)
+                raise (explained.error if explained else error) from error
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute(f"PRAGMA synchronous = {self.synchronous}")
+
+    def _choose_journal(self, connection: sqlite3.Connection) -> None:
+        """WAL wherever the storage can carry it; elsewhere a rollback journal, said once, and just as exclusive."""
+        now = str(connection.execute("PRAGMA journal_mode").fetchone()[0])
+        storage = file_system_of(self.path.parent)
+        wanted = "delete" if storage in NO_WAL else "wal"
+        if now != wanted:
+            now = str(connection.execute(f"PRAGMA journal_mode = {wanted}").fetchone()[0])
+        if now != "wal":
+            where = f"file system {storage}" if storage in NO_WAL else "this storage"
+            self.warnings.append(
+                f"{self.path} lies on unsupported or network storage ({where} cannot carry SQLite's WAL): a rollback"
+                " journal is used, which is slower; a local disk, or Postgres, is the cure"
+            )
+
+    def close(self, connection: sqlite3.Connection) -> None:
+        connection.close()
+
+    def usable(self, connection: sqlite3.Connection) -> bool:
+        return not connection.in_transaction
+
+    def begin(self, connection: sqlite3.Connection, *, writes: bool) -> None:
+        connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    def commit(self, connection: sqlite3.Connection) -> None:
+        connection.execute("COMMIT")
+
+    def rollback(self, connection: sqlite3.Connection) -> None:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+    def binder(self, statement: Statement) -> tuple[str, Binder]:
+        encoders = [(name, _SQLITE_IN[kind]) for name, kind in statement.takes.items() if kind in _SQLITE_IN]
+
+        def bind(params: Params) -> Params:
+            for name, encode in encoders:
+                if params[name] is not None:
+                    params[name] = encode(params[name])
+            return params
+
+        return statement.sql, bind
+
+    def decoders(self, statement: Statement) -> Decoders:
+        kinds = enumerate(statement.gives.values())
+        return [(index, _SQLITE_OUT[kind]) for index, kind in kinds if kind in _SQLITE_OUT]
+
+    def execute(self, connection: sqlite3.Connection, sql: str, params: Params) -> sqlite3.Cursor:
+        return connection.execute(sql, params)
+
+    def execute_many(self, connection: sqlite3.Connection, sql: str, params: Sequence[Params]) -> None:
+        connection.executemany(sql, params)
+
+    def explain(self, error: Exception, *, committing: bool) -> Interrupted | None:
+        if isinstance(error, sqlite3.ProgrammingError) and "closed database" in str(error):
+            return Interrupted(errors.Unreachable("the board was closed"), again=False)
+        code = getattr(error, "sqlite_errorcode", None)
+        if code is None:
+            return None
+        match code & 0xFF:
+            case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+                return Interrupted(
+                    errors.Busy(
+                        f"the board at {self.path} stayed locked for {self.patience:g} s",
+                        hint="try again; `coordinate db doctor` tells who holds it, $COORDINATE_BUSY_SECONDS how long"
+                        " to wait",
+                    ),
+                    # BUSY after the full wait is an answer; BUSY_SNAPSHOT and BUSY_RECOVERY come at once.
+                    again=code != sqlite3.SQLITE_BUSY,
+                )
+            case sqlite3.SQLITE_READONLY:
+                return Interrupted(
+                    errors.ReadOnly(
+                        f"{self.path} may not be written", hint="check the permissions of the file and of its folder"
+                    ),
+                    again=False,
+                )
+            case sqlite3.SQLITE_NOTADB:
+                return Interrupted(
+                    errors.NotABoard(f"{self.path} is not a SQLite file", hint="name another path"), again=False
+                )
+            case sqlite3.SQLITE_CORRUPT:
+                return Interrupted(
+                    errors.NotABoard(f"{self.path} is damaged: {error}", hint="restore a backup"), again=False
+                )
+            case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+                return Interrupted(
+                    errors.PermissionDenied(
+                        f"{self.path} cannot be opened", hint="check that the folder is there and may be written"
+                    ),
+                    again=False,
+                )
+            case sqlite3.SQLITE_FULL | sqlite3.SQLITE_IOERR:
+                return Interrupted(
+                    errors.Unreachable(f"the disk refuses {self.path}: {error}", hint="free some space"), again=False
+                )
+        return None
+
+    def schema_stamp(self, connection: sqlite3.Connection) -> object:
+        return connection.execute("PRAGMA schema_version").fetchone()[0]
+
+    def look_around(self, connection: sqlite3.Connection) -> tuple[list[str], str]:
+        found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
+        return [row[0] for row in found], ""
+
+    def wait(self, seconds: float) -> None:
+        """Watch the file's change counter: a read of shared memory, no lock."""
+        connection = self._open()
+        try:
+            seen = connection.execute("PRAGMA data_version").fetchone()
+            deadline = time.monotonic() + seconds
+            while (left := deadline - time.monotonic()) > 0:
+                time.sleep(min(0.02, left))
+                if connection.execute("PRAGMA data_version").fetchone() != seen:
+                    return
+        finally:
+            connection.close()
+
+
+def file_system_of(folder: Path) -> str:
+    """The type of the file system that holds a folder ('' where the system does not tell)."""
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    here = os.path.realpath(folder)
+    best, found = -1, ""
+    for mount in mounts.splitlines():
+        fields = mount.split(" ")
+        point = fields[4].replace("\\040", " ")
+        inside = here == point or here.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= best:
+            best, found = len(point), fields[fields.index("-") + 1]
+    return found
+
+
+def format_instant(moment: datetime) -> str:
+    """The one fixed-width text of a moment: 2030-01-31T12:00:00.000Z."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+_SQLITE_IN: dict[str, Callable[[Any], Any]] = {"instant": format_instant, "json": _dump, "list": _dump, "boolean": int}
+_SQLITE_OUT: dict[str, Callable[[Any], Any]] = {
+    "instant": datetime.fromisoformat,
+    "json": json.loads,
+    "boolean": bool,
+}
+
+
+# --- Postgres ---------------------------------------------------------------------------------------------------------
+
+_BIND = re.compile(r"'[^']*'|:([a-z_][a-z0-9_]*)")
+# A client that stops inside a transaction must not hold its rows for ever. SET LOCAL: nothing outlives the transaction,
+# so a pooler in transaction mode is no hindrance.
+_BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL idle_in_transaction_session_timeout = '30s'"
+_BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL idle_in_transaction_session_timeout = '30s'"
+_LOST = ("08", "57P01", "57P02", "57P03", "57P05", "25P03", "53300")
+
+# What the server says when another try cannot help; libpq hands no code along with a refused connection.
+_HOPELESS = ("authentication", "does not exist", "pg_hba.conf", "could not translate host name", "invalid")
+
+
+class Postgres:
+    """One schema of a Postgres database. Short READ COMMITTED transactions; nothing relies on a session's state."""
+
+    name = "postgresql"
+
+    def __init__(self, url: str) -> None:
+        try:
+            import psycopg
+        except ImportError:
+            raise errors.MissingExtra(
+                "Postgres needs the driver psycopg, which is not installed",
+                hint="python -m pip install 'coordinate-db[postgres]'",
+            ) from None
+        self._psycopg = psycopg
+        self.driver_error: type[Exception] = psycopg.Error
+        self.conninfo = "postgresql://" + url.split("://", 1)[1]
+        self.library = Library(self.name)
+        self.warnings: list[str] = []
+        self._listening = threading.local()
+
+    def describe(self) -> str:
+        """Host, port and database; never the password, whatever the address looks like."""
+        try:
+            known = self._psycopg.conninfo.conninfo_to_dict(self.conninfo)
+        except self._psycopg.Error:
+            return "the Postgres address given"
+        host, port, name = known.get("host") or "localhost", known.get("port") or "5432", known.get("dbname") or ""
+        return f"postgresql://{host}:{port}/{name}"
+
+    def connect(self) -> Any:
+        """Connect. Raises `Unreachable`, or `InvalidInput` for an address that cannot be read."""
+        try:
+            connection = self._psycopg.connect(
+                self.conninfo,
+                autocommit=True,  # we say BEGIN ourselves
+                prepare_threshold=None,  # a pooler in transaction mode loses prepared statements
+                cursor_factory=self._psycopg.RawCursor,
+                fallback_application_name="coordinate",
+                **self._defaults(),
+            )
+        except self._psycopg.ProgrammingError:
+            raise errors.InvalidInput(
+                "the Postgres address cannot be read",
+                hint="write it as postgresql://USER@HOST:PORT/NAME, with @ : / % # ? and spaces in a password written"
+                " as %40 %3A %2F %25 %23 %3F %20",
+                field="db",
+            ) from None
+        except (self._psycopg.Error, UnicodeError) as error:
+            hopeless = any(sign in str(error) for sign in _HOPELESS)
+            raise Interrupted(self._unreachable(error), again=not hopeless, lost=True) from None
+        if connection.info.server_version < POSTGRES_LEAST:
+            connection.close()
+            raise errors.UnsupportedDatabase(
+                f"{self.describe()} runs PostgreSQL {connection.info.server_version // 10000}; 14 or later is needed"
+            )
+        return connection
+
+    def _defaults(self) -> dict[str, Any]:
+        try:
+            given = self._psycopg.conninfo.conninfo_to_dict(self.conninfo)
+        except self._psycopg.Error:
+            return {}
+        return {} if "connect_timeout" in given else {"connect_timeout": 10}
+
+    def _unreachable(self, error: Exception) -> errors.CoordinateError:
+        said = " ".join(str(error).split())
+        return errors.Unreachable(
+            f"{self.describe()} does not answer: {self._without_secret(said)}",
+            hint="check the address and that the server runs; then try again",
+        )
+
+    def _without_secret(self, said: str) -> str:
+        try:
+            password = self._psycopg.conninfo.conninfo_to_dict(self.conninfo).get("password")
+        except self._psycopg.Error:
+            return "the address cannot be read"
+        return said.replace(str(password), "***") if password else said
+
+    def close(self, connection: Any) -> None:
+        connection.close()
+
+    def usable(self, connection: Any) -> bool:
+        # 0 is libpq's IDLE: connected and in no transaction.
+        return not connection.closed and connection.info.transaction_status == 0
+
+    def begin(self, connection: Any, *, writes: bool) -> None:
+        connection.execute(_BEGIN_WRITE if writes else _BEGIN_READ)
+
+    def commit(self, connection: Any) -> None:
+        connection.execute("COMMIT")
+
+    def rollback(self, connection: Any) -> None:
+        if not connection.closed and connection.info.transaction_status != 0:
+            connection.execute("ROLLBACK")
+
+    def binder(self, statement: Statement) -> tuple[str, Binder]:
+        order: list[str] = []
+
+        def number(found: re.Match[str]) -> str:
+            name = found.group(1)
+            if name is None:
+                return found.group()
+            if name not in order:
+                order.append(name)
+            return f"${order.index(name) + 1}"
+
+        sql = _BIND.sub(number, statement.sql)
+        encoders = [(name, _dump) for name, kind in statement.takes.items() if kind == "json"]
+
+        def bind(params: Params) -> list[Any]:
+            for name, encode in encoders:
+                if params[name] is not None:
+                    params[name] = encode(params[name])
+            return [params[name] for name in order]
+
+        return sql, bind
+
+    def decoders(self, statement: Statement) -> Decoders:
+        return [(index, _to_utc) for index, kind in enumerate(statement.gives.values()) if kind == "instant"]
+
+    def execute(self, connection: Any, sql: str, params: Any) -> Any:
+        return connection.execute(sql, params)
+
+    def execute_many(self, connection: Any, sql: str, params: Sequence[Any]) -> None:
+        with connection.cursor() as cursor:
+            cursor.executemany(sql, params)
+
+    def explain(self, error: Exception, *, committing: bool) -> Interrupted | None:
+        state = getattr(error, "sqlstate", None) or ""
+        if state in ("40001", "40P01"):
+            busy = errors.Busy("the database kept putting others first", hint="try again")
+            return Interrupted(busy, again=True)
+        if state == "55P03":
+            return Interrupted(errors.Busy("a lock on the database was not to be had", hint="try again"), again=True)
+        if state == "25006":
+            standby = errors.ReadOnly(
+                f"{self.describe()} accepts no writes: it is a standby, or set to read only",
+                hint="name the primary, or several hosts with target_session_attrs=read-write",
+            )
+            return Interrupted(standby, again=True, lost=True)
+        if state == "42501":
+            refused = errors.PermissionDenied(
+                f"the database role may not do this: {self._without_secret(str(error)).splitlines()[0]}",
+                hint="a DBA can grant it; see the chapter on roles in the documentation",
+            )
+            return Interrupted(refused, again=False)
+        if state in ("53100", "53200"):
+            return Interrupted(errors.Unreachable("the server is out of space or memory"), again=False)
+        lost = state.startswith(_LOST) or (isinstance(error, self._psycopg.OperationalError) and not state)
+        if lost and committing:
+            unknown = errors.OutcomeUnknown(
+                "the connection broke during the commit: the change was made wholly or not at all",
+                hint="look at the task before repeating the call",
+            )
+            return Interrupted(unknown, again=False, lost=True)
+        return Interrupted(self._unreachable(error), again=True, lost=True) if lost else None
+
+    def schema_stamp(self, connection: Any) -> object:
+        # No cheap sign of a change here: look again every few seconds.
+        return int(time.monotonic() / 5)
+
+    def look_around(self, connection: Any) -> tuple[list[str], str]:
+        home = connection.execute("SELECT current_schema()").fetchone()[0]
+        if home is None:
+            return [], ""
+        found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()")
+        return [row[0] for row in found], str(home)
+
+    def wait(self, seconds: float) -> None:
+        """LISTEN on a connection of this thread's own; where a pooler swallows it, look every 2 seconds."""
+        seconds = min(seconds, 2.0)
+        deadline = time.monotonic() + seconds
+        try:
+            connection = getattr(self._listening, "connection", None)
+            if connection is None or connection.closed or self._listening.pid != os.getpid():
+                connection = self.connect()
+                self._listening.connection, self._listening.pid = connection, os.getpid()
+                channel = connection.execute("SELECT quote_ident('coordinate_' || current_schema())").fetchone()[0]
+                connection.execute(f"LISTEN {channel}")
+            for _ in connection.notifies(timeout=max(0.0, deadline - time.monotonic()), stop_after=1):
+                return
+        except (self._psycopg.Error, Interrupted, errors.CoordinateError):
+            time.sleep(max(0.0, deadline - time.monotonic()))
+
+
+def _to_utc(moment: datetime) -> datetime:
+    return moment.astimezone(UTC)
+
+
+def adopt_connection(raw: Any) -> Engine:
+    """The engine for a caller's own driver connection; raises `UnsupportedConnection` for anything else."""
+    if isinstance(raw, sqlite3.Connection):
+        return _Borrowed()
+    psycopg = sys.modules.get("psycopg")
+    if psycopg is not None and isinstance(raw, psycopg.Connection):
+        return Postgres("postgresql://")
+    raise errors.UnsupportedConnection(
+        f"using() needs a synchronous pysqlite or psycopg 3 connection, not {type(raw).__module__}.{type(raw).__name__}",
+        hint="create_engine('postgresql+psycopg://…') or create_engine('sqlite:///…')",
+    )
+
+
+class _Borrowed(SQLite):
+    """SQLite over a caller's connection: nothing is opened here."""
+
+    def __init__(self) -> None:
+        super().__init__(":caller:")
+
+    def describe(self) -> str:
+        return "the caller's connection"

@@ -1,0 +1,244 @@
+"""Transactions on either engine: begin, run statements by name, commit, try again where the database asks for it.
+
+`Database` keeps a few idle connections and is safe for threads and after a fork. `Tx` is what a wing's function gets:
+it runs compiled statements, gathers the events of the operation and never begins or ends anything itself. The events
+are appended by the last statement before the commit, so that their order follows the row locks.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+from coordinate import errors
+from coordinate.db import knowledge
+from coordinate.db.compiled import Statement
+from coordinate.db.dialect import Engine, Interrupted
+
+R = TypeVar("R")
+Row = SimpleNamespace
+
+IDLE_CONNECTIONS_MAX = 8
+RETRY_SECONDS = 30.0
+# A place that never answered yet is more likely a wrong address than a restart.
+FIRST_RETRY_SECONDS = 3.0
+
+
+class _Prepared:
+    """A statement made ready for one engine: text, binder, column names, decoders."""
+
+    __slots__ = ("bind", "decoders", "names", "sql", "takes")
+
+    def __init__(self, engine: Engine, statement: Statement) -> None:
+        self.sql, self.bind = engine.binder(statement)
+        self.decoders = engine.decoders(statement)
+        self.names = tuple(statement.gives)
+        self.takes = statement.takes
+
+    def row(self, values: Iterable[Any]) -> Row:
+        if self.decoders:
+            values = list(values)
+            for index, decode in self.decoders:
+                if values[index] is not None:
+                    values[index] = decode(values[index])
+        return Row(**dict(zip(self.names, values, strict=True)))
+
+
+class Tx:
+    """One open transaction. Wing functions take it first and pass keyword arguments to statements by name."""
+
+    def __init__(self, database: Database, connection: Any) -> None:
+        self._database = database
+        self._connection = connection
+        self.events: list[dict[str, Any]] = []
+        self._topics: set[str] = set()
+
+    def one(self, name: str, **params: Any) -> Row | None:
+        """The first row of a statement, or None."""
+        statement = self._database.prepared(name)
+        raw = self._execute(statement, params).fetchone()
+        return None if raw is None else statement.row(raw)
+
+    def all(self, name: str, **params: Any) -> list[Row]:
+        """All rows of a statement; every statement that can return many has a limit."""
+        statement = self._database.prepared(name)
+        return [statement.row(raw) for raw in self._execute(statement, params)]
+
+    def run(self, name: str, **params: Any) -> int:
+        """Run for the effect; the answer is the number of rows touched."""
+        return int(self._execute(self._database.prepared(name), params).rowcount)
+
+    def run_many(self, name: str, rows: list[dict[str, Any]]) -> None:
+        """The same statement for many rows."""
+        if len(rows) == 1:
+            self.run(name, **rows[0])
+        elif rows:
+            statement = self._database.prepared(name)
+            self._database.engine.execute_many(
+                self._connection, statement.sql, [statement.bind(dict(params)) for params in rows]
+            )
+
+    def where_needed(self, name: str, **params: Any) -> list[Row]:
+        """Run a statement that only one of the engines needs; nothing on the other."""
+        return self.all(name, **params) if self._database.has(name) else []
+
+    def announce(self, topic: str) -> None:
+        """Wake waiters of a topic when this commits."""
+        self._topics.add(topic)
+
+    def finish(self) -> None:
+        """The last statements of the transaction: announcements, then the events."""
+        for topic in sorted(self._topics):
+            self.where_needed("announce", topic=topic)
+        self.run_many("event_append", self.events)
+
+    def _execute(self, statement: _Prepared, params: dict[str, Any]) -> Any:
+        return self._database.engine.execute(self._connection, statement.sql, statement.bind(params))
+
+
+class Database:
+    """A board's database: transactions with retries over a handful of connections."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.warnings = engine.warnings
+        self._prepared: dict[str, _Prepared] = {}
+        self._idle: list[tuple[Any, object]] = []
+        self._abandoned: list[Any] = []
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._closed = False
+        self._reached = False
+
+    def perform(self, work: Callable[[Tx], R], *, writes: bool) -> tuple[R, list[dict[str, Any]]]:
+        """Run `work` in one transaction; returns its answer and the events that were committed with it.
+
+        What the database calls a serialization failure, a deadlock or a lost connection is tried again, with jitter,
+        for up to 30 s; a connection lost during a commit is not (`OutcomeUnknown`). `work` may therefore run several
+        times, but is committed at most once.
+        """
+        started = time.monotonic()
+        pause = 0.005
+        while True:
+            try:
+                with self._transaction(writes=writes) as tx:
+                    answer = work(tx)
+                return answer, tx.events
+            except Interrupted as interrupted:
+                patience = RETRY_SECONDS if self._reached else FIRST_RETRY_SECONDS
+                if not interrupted.again or time.monotonic() + pause > started + patience:
+                    raise interrupted.error from interrupted.__cause__
+            time.sleep(pause * random.uniform(0.5, 1.5))
+            pause = min(pause * 2, 1.0)
+
+    @contextmanager
+    def _transaction(self, *, writes: bool) -> Iterator[Tx]:
+        connection, stamp = self._take()
+        engine = self.engine
+        committing = healthy = False
+        try:
+            engine.begin(connection, writes=writes)
+            stamp = self._check_schema(connection, stamp)
+            tx = Tx(self, connection)
+            yield tx
+            tx.finish()
+            committing = True
+            engine.commit(connection)
+            healthy = True
+        except engine.driver_error as error:
+            explained = engine.explain(error, committing=committing)
+            if explained is None:
+                raise
+            healthy = not explained.lost
+            raise explained from error
+        except errors.CoordinateError:
+            healthy = True
+            raise
+        finally:
+            self._give_back(connection, stamp, healthy=healthy)
+
+    def _check_schema(self, connection: Any, stamp: object) -> object:
+        now = self.engine.schema_stamp(connection)
+        if now != stamp:
+            knowledge.check(self, connection)
+        return now
+
+    def _take(self) -> tuple[Any, object]:
+        with self._lock:
+            if self._closed:
+                raise errors.Unreachable("the board was closed", hint="connect again")
+            if self._pid != os.getpid():
+                # After a fork the parent's connections are its own: closing them here would end them for it too.
+                self._abandoned += [connection for connection, _ in self._idle]
+                self._idle, self._pid = [], os.getpid()
+            if self._idle:
+                return self._idle.pop()
+        connection = self.engine.connect()
+        self._reached = True
+        return connection, None
+
+    def _give_back(self, connection: Any, stamp: object, *, healthy: bool) -> None:
+        try:
+            self.engine.rollback(connection)
+            healthy = healthy and self.engine.usable(connection)
+        except self.engine.driver_error:
+            healthy = False
+        with self._lock:
+            if healthy and not self._closed and len(self._idle) < IDLE_CONNECTIONS_MAX:
+                self._idle.append((connection, stamp))
+                return
+        with suppress(self.engine.driver_error):  # it may be lost already
+            self.engine.close(connection)
+
+    def prepared(self, name: str) -> _Prepared:
+        found = self._prepared.get(name)
+        if found is None:
+            found = self._prepared[name] = _Prepared(self.engine, self.engine.library[name])
+        return found
+
+    def has(self, name: str) -> bool:
+        """Whether this engine needs a statement of that name."""
+        return name in self.engine.library
+
+    def number_events(self, batch: int = 10_000) -> None:
+        """Give positions to committed events, where readers do that; in a short transaction of its own."""
+        if self.has("events_number"):
+            with suppress(errors.ReadOnly):  # a standby's readers see what was numbered elsewhere
+                self.perform(lambda tx: tx.all("events_number", batch=batch), writes=True)
+
+    def wait(self, seconds: float) -> None:
+        """Return when the board may have changed, or after `seconds`."""
+        self.engine.wait(seconds)
+
+    def close(self) -> None:
+        """Close the idle connections; those in use close when they are given back."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        if self._pid == os.getpid():
+            for connection, _ in idle:
+                self.engine.close(connection)
+
+
+class Borrowed(Database):
+    """The caller's own open transaction: nothing is begun, committed, rolled back or retried here."""
+
+    def __init__(self, engine: Engine, connection: Any) -> None:
+        super().__init__(engine)
+        self._connection = connection
+        self._checked = False
+
+    def perform(self, work: Callable[[Tx], R], *, writes: bool) -> tuple[R, list[dict[str, Any]]]:
+        if not self._checked:
+            knowledge.check(self, self._connection)
+            self._checked = True
+        tx = Tx(self, self._connection)
+        answer = work(tx)
+        tx.finish()
+        return answer, tx.events

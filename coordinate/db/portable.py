@@ -1,0 +1,284 @@
+"""The SQL half of what SQLite and Postgres do differently: column types and expressions that print right for each.
+
+Only the schema and the wings' `statements.py` import this, when statements are compiled ahead or migrations are
+compared; the running program does not. The other half, how to talk to each engine, is `dialect.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    ColumnElement,
+    DateTime,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    Text,
+    bindparam,
+    cast,
+    literal_column,
+    or_,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects.postgresql.base import PGDialect
+from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
+from sqlalchemy.engine import Dialect
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.types import TypeEngine, UserDefinedType
+
+# --- printers ---------------------------------------------------------------------------------------------------------
+
+
+class _SQLiteCompiler(SQLiteCompiler):
+    def limit_clause(self, select: Any, **kw: Any) -> str:
+        """LIMIT alone; the library's own adds `OFFSET` with a bind of its making."""
+        return f"\n LIMIT {self.process(select._limit_clause, **kw)}"
+
+
+def _printers() -> dict[str, Dialect]:
+    # The generic Postgres dialect: the driver's own would add a cast to every bind.
+    printers: dict[str, Dialect] = {
+        "sqlite": sqlite.dialect(paramstyle="named"),  # type: ignore[no-untyped-call]
+        "postgresql": PGDialect(paramstyle="named"),  # type: ignore[no-untyped-call]
+    }
+    printers["sqlite"].statement_compiler = _SQLiteCompiler
+    return printers
+
+
+ENGINES = _printers()
+
+# --- column types -----------------------------------------------------------------------------------------------------
+
+# Text sorts by code point on both: SQLite's BINARY, Postgres' collation "C", whatever the server's locale says.
+TEXT = Text().with_variant(Text(collation="C"), "postgresql")
+BIGINT = BigInteger().with_variant(Integer(), "sqlite")
+INTEGER = Integer()
+BOOLEAN = Boolean()
+# One fixed-width UTC text on SQLite, 2030-01-31T12:00:00.000Z; timestamptz on Postgres; milliseconds on both.
+INSTANT = DateTime(timezone=True).with_variant(Text(), "sqlite")
+# Not SQLite's declared type JSON: that has numeric affinity. Not JSONB: that reorders keys.
+JSON_OBJECT = JSON().with_variant(Text(), "sqlite")
+BYTES = LargeBinary()
+
+
+class StringList(UserDefinedType[list[str]]):
+    """A list of texts as one bind: a JSON array on SQLite, text[] on Postgres."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: Any) -> str:
+        return "TEXT[]"
+
+
+def kind_of(type_: TypeEngine[Any]) -> str:
+    """The executor's word for a type: text, integer, boolean, instant, json, list or bytes."""
+    kinds: list[tuple[type, str]] = [
+        (StringList, "list"),
+        (JSON, "json"),
+        (Boolean, "boolean"),
+        (DateTime, "instant"),
+        (LargeBinary, "bytes"),
+        (Integer, "integer"),
+        (String, "text"),
+    ]
+    for class_, kind in kinds:
+        if isinstance(type_, class_):
+            return kind
+    raise TypeError(f"no kind for {type_!r}: give the expression a type")
+
+
+# --- what a caller gives ----------------------------------------------------------------------------------------------
+
+
+def given_text(name: str) -> ColumnElement[Any]:
+    return bindparam(name, type_=Text())
+
+
+def given_integer(name: str) -> ColumnElement[Any]:
+    return bindparam(name, type_=BigInteger())
+
+
+def given_instant(name: str) -> ColumnElement[Any]:
+    return bindparam(name, type_=DateTime(timezone=True))
+
+
+def given_boolean(name: str) -> ColumnElement[Any]:
+    return bindparam(name, type_=Boolean())
+
+
+def given_json(name: str) -> ColumnElement[Any]:
+    return bindparam(name, type_=JSON())
+
+
+def const(value: str | int | bool | None) -> ColumnElement[Any]:
+    """A literal in the statement's text, never a bind: partial indexes are only matched by literals."""
+    if value is None:
+        return literal_column("NULL")
+    if isinstance(value, bool):
+        return literal_column("true" if value else "false", Boolean())
+    if isinstance(value, int):
+        return literal_column(str(value), BigInteger())
+    return literal_column("'" + value.replace("'", "''") + "'", Text())
+
+
+# --- expressions ------------------------------------------------------------------------------------------------------
+
+
+class now(ColumnElement[Any]):  # noqa: N801 - reads as SQL
+    """The database's clock, in milliseconds.
+
+    On Postgres a scalar sub-select: the bare function is volatile, and no index serves a comparison with it.
+    """
+
+    inherit_cache = True
+    type = DateTime(timezone=True)
+
+
+@compiles(now, "sqlite")
+def _(element: now, compiler: SQLCompiler, **kw: Any) -> str:
+    return "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
+
+
+@compiles(now, "postgresql")
+def _(element: now, compiler: SQLCompiler, **kw: Any) -> str:
+    return "(SELECT date_trunc('milliseconds', clock_timestamp()))"
+
+
+class plus_seconds(ColumnElement[Any]):  # noqa: N801
+    """`moment` (a column, or None for now) plus a number of seconds."""
+
+    inherit_cache = False
+    type = DateTime(timezone=True)
+
+    def __init__(self, moment: ColumnElement[Any] | None, seconds: ColumnElement[Any]) -> None:
+        self.moment = moment
+        self.seconds = seconds
+
+
+@compiles(plus_seconds, "sqlite")
+def _(element: plus_seconds, compiler: SQLCompiler, **kw: Any) -> str:
+    moment = "'now'" if element.moment is None else compiler.process(element.moment, **kw)
+    return f"strftime('%Y-%m-%dT%H:%M:%fZ', {moment}, ({compiler.process(element.seconds, **kw)}) || ' seconds')"
+
+
+@compiles(plus_seconds, "postgresql")
+def _(element: plus_seconds, compiler: SQLCompiler, **kw: Any) -> str:
+    seconds = f"make_interval(secs => CAST({compiler.process(element.seconds, **kw)} AS DOUBLE PRECISION))"
+    if element.moment is None:
+        return f"(SELECT date_trunc('milliseconds', clock_timestamp()) + {seconds})"
+    return f"({compiler.process(element.moment, **kw)} + {seconds})"
+
+
+class among(ColumnElement[Any]):  # noqa: N801
+    """`column` is one of the texts in the list bound to `name`: one bind, however long the list."""
+
+    inherit_cache = False
+    type = Boolean()
+
+    def __init__(self, column: ColumnElement[Any], name: str) -> None:
+        self.column = column
+        self.given = bindparam(name, type_=StringList())
+
+
+@compiles(among, "sqlite")
+def _(element: among, compiler: SQLCompiler, **kw: Any) -> str:
+    column = compiler.process(element.column, **kw)
+    return f"{column} IN (SELECT value FROM json_each({compiler.process(element.given, **kw)}))"
+
+
+@compiles(among, "postgresql")
+def _(element: among, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"{compiler.process(element.column, **kw)} = ANY (CAST({compiler.process(element.given, **kw)} AS TEXT[]))"
+
+
+class contains(ColumnElement[Any]):  # noqa: N801
+    """`needle` stands somewhere in `column`, literally: no character is a wildcard."""
+
+    inherit_cache = False
+    type = Boolean()
+
+    def __init__(self, column: ColumnElement[Any], needle: ColumnElement[Any]) -> None:
+        self.column = column
+        self.needle = needle
+
+
+@compiles(contains, "sqlite")
+def _(element: contains, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"instr({compiler.process(element.column, **kw)}, {compiler.process(element.needle, **kw)}) > 0"
+
+
+@compiles(contains, "postgresql")
+def _(element: contains, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"strpos({compiler.process(element.column, **kw)}, {compiler.process(element.needle, **kw)}) > 0"
+
+
+class day_of(ColumnElement[Any]):  # noqa: N801
+    """The UTC day of a moment, as 2030-01-31."""
+
+    inherit_cache = False
+    type = Text()
+
+    def __init__(self, moment: ColumnElement[Any]) -> None:
+        self.moment = moment
+
+
+@compiles(day_of, "sqlite")
+def _(element: day_of, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"substr({compiler.process(element.moment, **kw)}, 1, 10)"
+
+
+@compiles(day_of, "postgresql")
+def _(element: day_of, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"to_char({compiler.process(element.moment, **kw)} AT TIME ZONE 'UTC', 'YYYY-MM-DD')"
+
+
+class greatest(ColumnElement[Any]):  # noqa: N801
+    """The larger of two values, neither of them NULL."""
+
+    inherit_cache = False
+
+    def __init__(self, left: ColumnElement[Any], right: ColumnElement[Any]) -> None:
+        self.left = left
+        self.right = right
+        self.type = left.type
+
+
+@compiles(greatest, "sqlite")
+def _(element: greatest, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"max({compiler.process(element.left, **kw)}, {compiler.process(element.right, **kw)})"
+
+
+@compiles(greatest, "postgresql")
+def _(element: greatest, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"greatest({compiler.process(element.left, **kw)}, {compiler.process(element.right, **kw)})"
+
+
+class board_lock(ColumnElement[Any]):  # noqa: N801
+    """An advisory transaction lock of this schema under a name, on Postgres; SQLite has one writer anyway."""
+
+    inherit_cache = False
+    type = Boolean()
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+@compiles(board_lock, "postgresql")
+def _(element: board_lock, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"pg_advisory_xact_lock(hashtextextended(current_schema() || '/{element.name}', 0)) IS NULL"
+
+
+def insert_unless_there(table: Table, *key: str, **values: Any) -> postgresql.Insert:
+    """INSERT … ON CONFLICT (key) DO NOTHING, which both engines read alike."""
+    return postgresql.insert(table).values(**values).on_conflict_do_nothing(index_elements=list(key))
+
+
+def optional(column: ColumnElement[Any], given: ColumnElement[Any], test: ColumnElement[bool] | None = None) -> Any:
+    """A filter that an absent (NULL) value switches off."""
+    return or_(cast(given, given.type).is_(None), column == given if test is None else test)

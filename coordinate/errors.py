@@ -1,0 +1,249 @@
+"""Every error a caller can meet: a stable code, an exit status, an HTTP status, a sentence and what to do next.
+
+One class for each thing that a caller would do differently. A message says what happened, to which thing, and who
+holds it until when; `hint` says what to do next and never hands out a destructive command to copy. `facts` are the
+same things as data, for programs. "Nothing to claim" is an answer, not an error.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+Fact = str | int | float | bool | None | list[str] | list[dict[str, "Fact"]] | dict[str, "Fact"]
+
+
+class CoordinateError(Exception):
+    """The base of all of them; on its own, a fault of ours (exit status 1).
+
+    Attributes: `message` (a sentence), `hint` (the next step, may be empty), `facts` (data), and per class `code`
+    (stable, for programs), `exit_status` (of the command line) and `http_status`.
+    """
+
+    code: ClassVar[str] = "internal"
+    exit_status: ClassVar[int] = 1
+    http_status: ClassVar[int] = 500
+
+    def __init__(self, message: str, *, hint: str = "", **facts: Fact) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.facts = facts
+
+    def as_dict(self) -> dict[str, Fact]:
+        """The one-line JSON error of the command line: error, code, hint, then the facts."""
+        return {"error": self.message, "code": self.code, "hint": self.hint, **self.facts}
+
+
+# --- 2: refused by the rules, or bad input -------------------------------------------------------------------------
+
+
+class InvalidInput(CoordinateError):
+    """A value that may not come in; `field` names it. Nothing was changed."""
+
+    code = "invalid_input"
+    exit_status = 2
+    http_status = 422
+
+
+class NotFound(CoordinateError):
+    """No such task, consumer, skill, file…"""
+
+    code = "not_found"
+    exit_status = 2
+    http_status = 404
+
+
+class InvalidState(CoordinateError):
+    """The move does not exist from where the task stands; the message says where that is and whose move it is."""
+
+    code = "invalid_state"
+    exit_status = 2
+    http_status = 409
+
+
+class UnmetDependencies(CoordinateError):
+    """The task still waits for others; `waits_for` lists them."""
+
+    code = "unmet_dependencies"
+    exit_status = 2
+    http_status = 409
+
+
+class UnreachableDependency(CoordinateError):
+    """A dependency on a task that was cancelled could never be met."""
+
+    code = "unreachable_dependency"
+    exit_status = 2
+    http_status = 409
+
+
+class DependencyCycle(CoordinateError):
+    """The edge would close a circle of tasks that wait for each other."""
+
+    code = "dependency_cycle"
+    exit_status = 2
+    http_status = 409
+
+
+class SelfReview(CoordinateError):
+    """Whoever held the task in this round of work may not review it."""
+
+    code = "self_review"
+    exit_status = 2
+    http_status = 403
+
+
+class NotReady(CoordinateError):
+    """The task may not be claimed yet: its `not_before` lies in the future, or it is set aside for somebody."""
+
+    code = "not_ready"
+    exit_status = 2
+    http_status = 409
+
+
+class MissingExtra(CoordinateError):
+    """An optional part is not installed."""
+
+    code = "missing_extra"
+    exit_status = 2
+    http_status = 501
+
+
+class UnsupportedConnection(CoordinateError):
+    """`using()` was given something that is no synchronous pysqlite or psycopg 3 connection."""
+
+    code = "unsupported_connection"
+    exit_status = 2
+    http_status = 500
+
+
+class PermissionDenied(CoordinateError):
+    """The database role or the file's permissions do not allow it."""
+
+    code = "permission_denied"
+    exit_status = 2
+    http_status = 403
+
+
+class NotEmpty(CoordinateError):
+    """The target of an adoption already holds tasks."""
+
+    code = "not_empty"
+    exit_status = 2
+    http_status = 409
+
+
+# --- 3: held by another ---------------------------------------------------------------------------------------------
+
+
+class Held(CoordinateError):
+    """Somebody else holds it now; `holder` and `until` say who and for how long."""
+
+    code = "held_by_another"
+    exit_status = 3
+    http_status = 409
+
+
+# --- 4: outdated ----------------------------------------------------------------------------------------------------
+
+
+class StaleClaim(CoordinateError):
+    """The handle's attempt is over: the claim was lost, finished or given away. Nothing was changed."""
+
+    code = "stale_claim"
+    exit_status = 4
+    http_status = 409
+
+
+class OutdatedRevision(CoordinateError):
+    """The row changed since it was read; `revision` is the current one."""
+
+    code = "outdated_revision"
+    exit_status = 4
+    http_status = 409
+
+
+# --- 5: try again ---------------------------------------------------------------------------------------------------
+
+
+class Busy(CoordinateError):
+    """The database stayed locked for longer than the wait allowed. Nothing was changed."""
+
+    code = "busy"
+    exit_status = 5
+    http_status = 503
+
+
+class Unreachable(CoordinateError):
+    """The database does not answer. Nothing was changed."""
+
+    code = "unreachable"
+    exit_status = 5
+    http_status = 503
+
+
+class OutcomeUnknown(CoordinateError):
+    """The connection broke while the change was being committed: it happened wholly or not at all, look which."""
+
+    code = "outcome_unknown"
+    exit_status = 5
+    http_status = 503
+
+
+class ReadOnly(CoordinateError):
+    """The server accepts no writes now (a standby), or the file may not be written."""
+
+    code = "read_only"
+    exit_status = 5
+    http_status = 503
+
+
+class MigrationBlocked(CoordinateError):
+    """An upgrade gave up its short wait for a lock; `blocked_by` names the backends in the way."""
+
+    code = "migration_blocked"
+    exit_status = 5
+    http_status = 503
+
+
+# --- 6: no board here, or not the schema this program knows -----------------------------------------------------------
+
+
+class NoBoard(CoordinateError):
+    """There is no board where the call looked."""
+
+    code = "no_board"
+    exit_status = 6
+    http_status = 503
+
+
+class NotABoard(CoordinateError):
+    """Something is there, but it is not a board: another program's file, foreign tables, or damaged."""
+
+    code = "not_a_board"
+    exit_status = 6
+    http_status = 503
+
+
+class SchemaBehind(CoordinateError):
+    """The database's schema is older than this program needs."""
+
+    code = "schema_behind"
+    exit_status = 6
+    http_status = 503
+
+
+class SchemaAhead(CoordinateError):
+    """The database was made by a newer version that this program may not write to."""
+
+    code = "schema_ahead"
+    exit_status = 6
+    http_status = 503
+
+
+class UnsupportedDatabase(CoordinateError):
+    """The linked SQLite or the Postgres server is too old."""
+
+    code = "unsupported_database"
+    exit_status = 6
+    http_status = 503

@@ -1,0 +1,253 @@
+"""The event log: append in the transaction of the change, read after a cursor, acknowledge, search, prune.
+
+A consumer reads by name. It is handed what it has not acknowledged, so whoever dies between reading and finishing is
+handed it again: at least once, all readers in one order, none missed. Delivered and acknowledged are kept apart. The
+`id` of an event is its position in that order; on Postgres positions are given after commit, by whoever reads first.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from coordinate import inputs
+from coordinate.db.engine import Row, Tx
+from coordinate.errors import InvalidInput, NotFound
+from coordinate.records import Cursor, Event, EventBatch, Gap
+
+TTL_SECONDS = 259_200
+NEXT_MAX = 500
+
+
+def append(
+    tx: Tx,
+    event_type: str,
+    payload: dict[str, Any],
+    *,
+    project: str,
+    agent: str | None,
+    ref: str | None,
+    message: str = "",
+    ttl_seconds: int | None = TTL_SECONDS,
+) -> None:
+    """Log an event with this transaction; it is written by the last statement before the commit, or not at all."""
+    text = " ".join(part for part in (message, ref or "", *map(str, payload.values())) if part)
+    tx.events.append(
+        {
+            "event_type": event_type,
+            "payload": payload,
+            "ttl_seconds": ttl_seconds,
+            "project": project,
+            "agent": agent,
+            "ref": ref,
+            "message": message,
+            "folded": inputs.fold(text),
+        }
+    )
+
+
+def emit(
+    tx: Tx,
+    *,
+    event_type: str,
+    payload: dict[str, Any] | None = None,
+    message: str = "",
+    ref: str | None = None,
+    project: str = "default",
+    agent: str = "",
+    ttl_seconds: int | None = TTL_SECONDS,
+) -> None:
+    """Log an event of any type: a learning, a warning, a milestone, for whoever follows the log.
+
+    `message` is for people (2,000 characters), `payload` a JSON object, `ref` what it is about (a task, a path).
+    `ttl_seconds` is how long it is kept at least; None keeps it for ever. Raises `InvalidInput`.
+    """
+    append(
+        tx,
+        inputs.name(event_type, "event_type"),
+        inputs.payload(payload or {}),
+        project=inputs.name(project, "project"),
+        agent=inputs.agent(agent),
+        ref=None if ref is None else inputs.line(ref, "ref", limit=inputs.TITLE_MAX),
+        message=inputs.text(message, "message", limit=inputs.MESSAGE_MAX),
+        ttl_seconds=None
+        if ttl_seconds is None
+        else inputs.integer(ttl_seconds, "ttl_seconds", least=0, most=inputs.TTL_SECONDS_MAX),
+    )
+
+
+def list_events(
+    tx: Tx,
+    *,
+    event_type: str | None = None,
+    ref: str | None = None,
+    project: str | None = None,
+    by_agent: str | None = None,
+    before: int | None = None,
+    limit: int = 50,
+) -> list[Event]:
+    """The newest events, oldest of them first. `before` (an event's id) pages back; at most 1,000 at once.
+
+    Reading this way moves no cursor and numbers nothing: on Postgres an event nobody read by cursor yet has no id.
+    """
+    found = tx.all(
+        "events_latest",
+        event_type=event_type,
+        ref=ref,
+        project=project,
+        agent=by_agent,
+        before=_position(before, "before"),
+        limit=inputs.limit(limit),
+    )
+    return [_event(row) for row in reversed(found)]
+
+
+def search_events(
+    tx: Tx,
+    *,
+    query: str,
+    event_types: list[str] | None = None,
+    project: str | None = None,
+    before: int | None = None,
+    limit: int = 50,
+) -> list[Event]:
+    """Events whose message, reference or payload values hold `query`, newest first.
+
+    The text is literal (no wildcards) and letter case does not matter, in any language. `event_types` narrows it.
+    """
+    found = tx.all(
+        "events_search",
+        needle=inputs.fold(inputs.text(query, "query", limit=inputs.QUERY_MAX)),
+        project=project,
+        any_type=None if event_types else "any",
+        event_types=[inputs.name(each, "event_type") for each in event_types or []],
+        before=_position(before, "before"),
+        limit=inputs.limit(limit),
+    )
+    return [_event(row) for row in found]
+
+
+def peek(tx: Tx, *, after: int, project: str | None = None, not_by: str | None = None, limit: int = 100) -> list[Event]:
+    """The events behind a position, in order; moves no cursor."""
+    found = tx.all(
+        "events_after",
+        after=_position(after, "after"),
+        project=project,
+        not_by=not_by,
+        limit=inputs.limit(limit),
+    )
+    return [_event(row) for row in found]
+
+
+def head(tx: Tx) -> int:
+    """The last position given out so far."""
+    return int(_head(tx).position)
+
+
+def next_events(
+    tx: Tx,
+    *,
+    consumer: str,
+    limit: int = 100,
+    from_start: bool = False,
+    acknowledge: bool = False,
+    project: str | None = None,
+    not_by: str | None = None,
+) -> EventBatch:
+    """Hand a consumer the events behind what it acknowledged; a new consumer starts at the head.
+
+    Repeating the call without `ack` hands out the same events again (at least once). `acknowledge` first
+    acknowledges all that was delivered before, for a loop that has finished with its last batch. `from_start` lets a
+    *new* consumer begin with the oldest event. `not_by` leaves out one agent's own events. Events pruned before the
+    consumer read them come back as `gap`, never as silence. Two processes under one consumer name get the same events.
+    """
+    consumer = inputs.name(consumer, "consumer")
+    limit = inputs.limit(limit, most=NEXT_MAX)
+    here = _head(tx)
+    tx.one("cursor_start", consumer=consumer, position=0 if from_start else int(here.position))
+    cursor = tx.one("cursor", consumer=consumer)
+    assert cursor is not None
+    acknowledged = int(cursor.acknowledged)
+    if acknowledge and cursor.delivered > acknowledged:
+        tx.one("cursor_acknowledge", consumer=consumer, position=cursor.delivered)
+        acknowledged = int(cursor.delivered)
+    found = tx.all("events_after", after=acknowledged, project=project, not_by=not_by, limit=limit)
+    # A short page means that everything up to the head was looked at, also what the filters left out.
+    reached = int(found[-1].position) if len(found) == limit else max(int(here.position), acknowledged)
+    if found:
+        reached = max(reached, int(found[-1].position))
+    tx.run("cursor_deliver", consumer=consumer, position=reached)
+    return EventBatch(
+        consumer=consumer,
+        events=tuple(_event(row) for row in found),
+        acknowledged=acknowledged,
+        delivered=max(reached, int(cursor.delivered)),
+        redelivered=sum(1 for row in found if row.position <= cursor.delivered),
+        gap=_gap(tx, acknowledged, int(here.pruned)),
+    )
+
+
+def ack(tx: Tx, *, consumer: str, position: int) -> Cursor:
+    """Say that a consumer has finished with every event up to `position` (an event's id).
+
+    A cursor never moves back: an older position changes nothing. One that was never delivered is refused.
+    """
+    consumer = inputs.name(consumer, "consumer")
+    position = inputs.integer(position, "position", least=0, most=inputs.BIGINT_MAX)
+    cursor = tx.one("cursor", consumer=consumer)
+    if cursor is None:
+        raise NotFound(f"no consumer is called {consumer}", hint="it begins with: events next --consumer NAME")
+    if position > cursor.delivered:
+        raise InvalidInput(
+            f"{consumer} was handed events up to {cursor.delivered}, not {position}",
+            hint="acknowledge what was delivered",
+            field="position",
+            delivered=int(cursor.delivered),
+        )
+    moved = tx.one("cursor_acknowledge", consumer=consumer, position=position) or cursor
+    return Cursor(consumer, int(moved.delivered), int(moved.acknowledged))
+
+
+def prune_batch(tx: Tx, *, after: int, before: datetime | None, limit: int, dry_run: bool) -> tuple[int, int | None]:
+    """Remove one batch of numbered events whose time is over; returns how many, and where the next batch begins."""
+    batch = tx.all("events_expired", after=after, before=before, limit=limit)
+    if not batch:
+        return 0, None
+    through = int(batch[-1].position)
+    deleted = len(batch)
+    if not dry_run:
+        deleted = tx.run("events_delete", after=after, through=through, before=before)
+        tx.run("counter_raise", kind="events_pruned", least=through)
+    return deleted, through if len(batch) == limit else None
+
+
+def _gap(tx: Tx, acknowledged: int, pruned: int) -> Gap | None:
+    if acknowledged >= pruned:
+        return None
+    left = tx.one("feed_count", after=acknowledged, through=pruned)
+    assert left is not None
+    lost = pruned - acknowledged - int(left.count)
+    return Gap(acknowledged, pruned, lost) if lost > 0 else None
+
+
+def _head(tx: Tx) -> Row:
+    row = tx.one("feed_head")
+    assert row is not None
+    return row
+
+
+def _position(value: int | None, field: str) -> int | None:
+    return None if value is None else inputs.integer(value, field, least=0, most=inputs.BIGINT_MAX)
+
+
+def _event(row: Row) -> Event:
+    return Event(
+        id=row.position,
+        created_at=row.created_at,
+        event=row.event_type,
+        payload=row.payload,
+        project=row.project,
+        agent=row.agent,
+        ref=row.ref,
+        message=row.message,
+    )

@@ -1,0 +1,269 @@
+"""What may come in: every value from outside passes one of these checks, alike for both engines.
+
+SQLite would store a NUL, a text that is too long or a word in a number's column; Postgres would not. So neither is
+asked: the rule is here. Each check returns the value in its canonical form or raises `InvalidInput` naming the field.
+Lengths are counted in characters. Nothing here reads or writes a database.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from coordinate.errors import Fact, InvalidInput
+from coordinate.states import NOTE_TYPES, STATUSES
+
+Json = dict[str, "JsonValue"]
+JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "JsonValue"]
+
+NAME_MAX = 100
+TITLE_MAX = 500
+NOTE_MAX = 10_000
+REASON_MAX = 1_000
+TEXT_MAX = 100_000
+MESSAGE_MAX = 2_000
+QUERY_MAX = 10_000
+PAYLOAD_MAX = 100_000
+PRIORITY_MAX = 999
+LEASE_SECONDS_MAX = 7 * 86_400
+DELAY_SECONDS_MAX = 366 * 86_400
+TTL_SECONDS_MAX = 100 * 366 * 86_400
+ATTEMPTS_MAX = 1_000
+BATCH_MAX = 100
+LIST_MAX = 1_000
+IDS_MAX = 1_000
+DEPENDENCIES_MAX = 1_000
+WAIT_SECONDS_MAX = 86_400
+BIGINT_MAX = 2**63 - 1
+
+_TASK_ID = re.compile(r"TASK-([1-9][0-9]{0,17})")
+_HANDLE = re.compile(r"(TASK-[1-9][0-9]{0,17})@([1-9][0-9]{0,8})")
+_DURATION = re.compile(r"([0-9]{1,9})(s|m|h|d)")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+# C0 and C1 controls: allowed nowhere in names and titles; a text may hold tab and newlines.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_FORBIDDEN = re.compile("[\x00\ud800-\udfff]")
+
+
+def text(value: object, field: str, *, limit: int = TEXT_MAX, blank: bool = True) -> str:
+    """A text of at most `limit` characters without NUL or lone surrogates; trimmed only to see whether it is blank."""
+    if not isinstance(value, str):
+        raise _refuse(field, f"{field} must be text, not {_kind(value)}")
+    if found := _FORBIDDEN.search(value):
+        what = "a NUL character" if found.group() == "\0" else "half of a surrogate pair"
+        raise _refuse(field, f"{field} contains {what}, which cannot be stored")
+    if len(value) > limit:
+        raise _refuse(field, f"{field} has {len(value)} characters; at most {limit} fit", limit=limit)
+    if not blank and not value.strip():
+        raise _refuse(field, f"{field} must not be empty")
+    return value
+
+
+def line(value: object, field: str, *, limit: int) -> str:
+    """A text of one line, trimmed, not blank, without control characters: a title, a name."""
+    checked = text(value, field, limit=limit, blank=False).strip()
+    if _CONTROL.search(checked):
+        raise _refuse(field, f"{field} must be one line without control characters")
+    return checked
+
+
+def name(value: object, field: str) -> str:
+    """An agent, role, project, consumer or event type: one line of at most 100 characters."""
+    return line(value, field, limit=NAME_MAX)
+
+
+def agent(value: object, field: str = "agent") -> str:
+    """An agent's name; missing is a clearer error than blank."""
+    if value is None or value == "":
+        raise _refuse(field, "no agent is named", hint="name yourself with --agent NAME or $COORDINATE_AGENT")
+    checked = name(value, field)
+    if checked == "system":
+        raise _refuse(field, "the name 'system' belongs to the board itself", hint="choose another name")
+    return checked
+
+
+def title(value: object) -> str:
+    """A task's title: one line of at most 500 characters."""
+    return line(value, "title", limit=TITLE_MAX)
+
+
+def note_type(value: object, allowed: tuple[str, ...] = NOTE_TYPES) -> str:
+    return _one_of(value, "type", allowed)
+
+
+def status(value: object) -> str:
+    return _one_of(value, "status", STATUSES)
+
+
+def integer(value: object, field: str, *, least: int, most: int) -> int:
+    """A whole number within bounds; True and False are no numbers."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise _refuse(field, f"{field} must be a whole number, not {_kind(value)}")
+    if not least <= value <= most:
+        raise _refuse(field, f"{field} must be from {least} to {most}, not {_short(value)}", least=least, most=most)
+    return value
+
+
+def priority(value: object) -> int:
+    return integer(value, "priority", least=0, most=PRIORITY_MAX)
+
+
+def lease_seconds(value: object) -> int:
+    return integer(value, "lease_seconds", least=1, most=LEASE_SECONDS_MAX)
+
+
+def limit(value: object, *, most: int = LIST_MAX) -> int:
+    return integer(value, "limit", least=1, most=most)
+
+
+def seconds(value: object, field: str, *, most: float) -> float:
+    """A length of time in seconds, not negative, finite."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _refuse(field, f"{field} must be a number of seconds, not {_kind(value)}")
+    if not math.isfinite(value) or not 0 <= value <= most:
+        raise _refuse(field, f"{field} must be from 0 to {most:g} seconds")
+    return float(value)
+
+
+def duration(value: str, field: str) -> int:
+    """`90`, `90s`, `10m`, `2h` or `3d` as seconds."""
+    if value.isascii() and value.isdigit() and len(value) <= 9:
+        return int(value)
+    if found := _DURATION.fullmatch(value):
+        return int(found.group(1)) * _UNITS[found.group(2)]
+    raise _refuse(field, f"{field} must be a duration such as 90s, 10m, 2h or 3d, not {_short(value)}")
+
+
+def instant(value: object, field: str) -> datetime:
+    """An aware moment, as UTC in whole milliseconds; a naive one is refused, since nobody can say when it is."""
+    if not isinstance(value, datetime):
+        raise _refuse(field, f"{field} must be a date and time, not {_kind(value)}")
+    if value.tzinfo is None or value.utcoffset() is None:
+        raise _refuse(field, f"{field} has no time zone", hint="write it as 2030-01-31T12:00:00Z")
+    try:
+        moment = value.astimezone(UTC)
+    except OverflowError:
+        raise _refuse(field, f"{field} lies outside of the calendar") from None
+    if not 1970 <= moment.year <= 9998:
+        raise _refuse(field, f"{field} must lie between the years 1970 and 9998")
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+
+
+def parse_instant(value: str, field: str) -> datetime:
+    """RFC 3339 text as an instant."""
+    try:
+        parsed = datetime.fromisoformat(value)
+    except ValueError:
+        raise _refuse(
+            field, f"{field} is not a date and time: {_short(value)}", hint="write it as 2030-01-31T12:00:00Z"
+        ) from None
+    return instant(parsed, field)
+
+
+def task_id(value: object, field: str = "task_id") -> str:
+    """`TASK-12`, also typed in lower case."""
+    if isinstance(value, str) and (found := _TASK_ID.fullmatch(value.strip().upper())):
+        return found.group()
+    raise _refuse(field, f"not a task id: {_short(value)}", hint="a task id looks like TASK-12")
+
+
+def task_number(value: str) -> int:
+    """12 for `TASK-12`."""
+    return int(value.removeprefix("TASK-"))
+
+
+def task_ids(values: object, field: str, *, most: int = IDS_MAX) -> list[str]:
+    """Distinct task ids in the order given."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise _refuse(field, f"{field} must be a list of task ids")
+    ids = list(dict.fromkeys(task_id(value, field) for value in values))
+    if len(ids) > most:
+        raise _refuse(field, f"{field} names {len(ids)} tasks; at most {most} at once", most=most)
+    return ids
+
+
+def handle(value: object) -> tuple[str, int | None]:
+    """A claim handle `TASK-12@3` as (task id, attempt), or a bare id as (task id, None)."""
+    shown = getattr(value, "handle", value)
+    if isinstance(shown, str):
+        shown = shown.strip().upper()
+        if found := _HANDLE.fullmatch(shown):
+            return found.group(1), int(found.group(2))
+        if found := _TASK_ID.fullmatch(shown):
+            return found.group(), None
+    raise _refuse("handle", f"not a claim handle: {_short(value)}", hint="a claim handle looks like TASK-12@3")
+
+
+def payload(value: object) -> Json:
+    """A JSON object: finite numbers that fit 64 bits, no NUL or surrogate anywhere, at most 100,000 characters."""
+    if not isinstance(value, dict):
+        raise _refuse("payload", f"payload must be a JSON object, not {_kind(value)}")
+    _check_json(value, depth=0)
+    if len(dump_json(value)) > PAYLOAD_MAX:
+        raise _refuse("payload", f"payload is longer than {PAYLOAD_MAX} characters", limit=PAYLOAD_MAX)
+    return value
+
+
+def parse_payload(value: str) -> Json:
+    """The same from text."""
+    try:
+        parsed = json.loads(value)
+    except (ValueError, RecursionError):
+        raise _refuse("payload", "payload is not JSON", hint='write a JSON object, such as {"what": "built"}') from None
+    return payload(parsed)
+
+
+def dump_json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def fold(value: str) -> str:
+    """The form in which text is searched: composed and case-folded for all languages, alike on both engines."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", value).casefold())
+
+
+def _check_json(value: object, *, depth: int) -> None:
+    if depth > 32:
+        raise _refuse("payload", "payload is nested deeper than 32 levels")
+    if isinstance(value, str):
+        text(value, "payload", limit=PAYLOAD_MAX)
+    elif isinstance(value, bool) or value is None:
+        return
+    elif isinstance(value, int):
+        integer(value, "payload", least=-BIGINT_MAX - 1, most=BIGINT_MAX)
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise _refuse("payload", "payload holds NaN or an infinity, which JSON does not know")
+    elif isinstance(value, list):
+        for item in value:
+            _check_json(item, depth=depth + 1)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            text(key, "payload", limit=PAYLOAD_MAX)
+            _check_json(item, depth=depth + 1)
+    else:
+        raise _refuse("payload", f"payload holds {_kind(value)}, which JSON does not know")
+
+
+def _one_of(value: object, field: str, allowed: tuple[str, ...]) -> str:
+    if not isinstance(value, str) or value not in allowed:
+        raise _refuse(field, f"{field} must be one of {', '.join(allowed)}, not {_short(value)}")
+    return value
+
+
+def _refuse(field: str, message: str, *, hint: str = "", **facts: Fact) -> InvalidInput:
+    return InvalidInput(message, hint=hint, field=field, **facts)
+
+
+def _kind(value: object) -> str:
+    return "nothing" if value is None else type(value).__name__
+
+
+def _short(value: object) -> str:
+    """What was given, safe to print and never long."""
+    shown = repr(value)
+    return shown if len(shown) <= 60 else shown[:57] + "..."

@@ -1,0 +1,338 @@
+"""Coordinator: the list of all that can be done, one line for each operation.
+
+An operation is a wing's function that takes a transaction first. Here it is bound: the transaction is begun, tried
+again where the database asks for it, committed; `agent` and `session` are filled in from the connection. The function's
+own signature and docstring are the operation's one description.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from coordinate import config, errors, events, inputs
+from coordinate.db.dialect import adopt_connection, is_postgres, open_engine
+from coordinate.db.engine import Borrowed, Database, Tx
+from coordinate.records import Claim, EventBatch, ExportedTask, Pruned
+from coordinate.work import claims, dependencies, figures, review, tasks, upkeep
+
+P = ParamSpec("P")
+R = TypeVar("R")
+AfterCommit = Callable[[list[dict[str, Any]]], None]
+
+# Every wait looks again at least this often, whatever it was told.
+LOOK_SECONDS = 2.0
+
+
+def _bound(function: Callable[Concatenate[Tx, P], R], *, writes: bool) -> Callable[Concatenate[Coordinator, P], R]:
+    signature = inspect.signature(function) if not hasattr(function, "__code__") else None
+    code = function.__code__
+    named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    filled = [name for name in ("agent", "session") if name in named]
+    del signature
+
+    @functools.wraps(function)
+    def operation(self: Coordinator, *args: P.args, **kwargs: P.kwargs) -> R:
+        for name in filled:
+            if kwargs.get(name) in (None, ""):
+                kwargs[name] = getattr(self, name)
+        return self._perform(lambda tx: function(tx, *args, **kwargs), writes=writes)
+
+    operation.__writes__ = writes  # type: ignore[attr-defined]
+    return operation
+
+
+def write(function: Callable[Concatenate[Tx, P], R]) -> Callable[Concatenate[Coordinator, P], R]:
+    """An operation that changes something: one write transaction."""
+    return _bound(function, writes=True)
+
+
+def read(function: Callable[Concatenate[Tx, P], R]) -> Callable[Concatenate[Coordinator, P], R]:
+    """An operation that only looks: one consistent snapshot, no lock, nothing written."""
+    return _bound(function, writes=False)
+
+
+class Coordinator:
+    """A connection to a board, in an agent's name; safe for threads and after a fork. Made by `coordinate.connect`."""
+
+    # --- work: dispatch
+    dispatch = write(tasks.dispatch)
+    dispatch_plan = write(tasks.dispatch_plan)
+
+    # --- work: take a task and hold it
+    claim_batch = write(claims.claim_batch)
+    claim_task = write(claims.claim_task)
+    log_progress = write(claims.log_progress)
+    extend_lease = write(claims.extend_lease)
+    keep_alive = write(claims.keep_alive)
+    complete = write(claims.complete)
+    complete_batch = write(claims.complete_batch)
+    block = write(claims.block)
+    release = write(claims.release)
+    transfer = write(claims.transfer)
+    mine = read(claims.mine)
+
+    # --- work: review
+    claim_review = write(review.claim_review)
+    approve = write(review.approve)
+    approve_all = write(review.approve_all)
+    reject = write(review.reject)
+
+    # --- work: steer
+    unblock = write(tasks.unblock)
+    cancel = write(tasks.cancel)
+    reopen = write(tasks.reopen)
+    comment = write(tasks.comment)
+    edit = write(tasks.edit)
+    set_priority = write(tasks.set_priority)
+    set_project = write(tasks.set_project)
+    set_project_defaults = write(tasks.set_project_defaults)
+    depend_add = write(dependencies.depend_add)
+    depend_remove = write(dependencies.depend_remove)
+
+    # --- work: look
+    view = read(tasks.view)
+    list_tasks = read(tasks.list_tasks)
+    export_page = read(tasks.export_page)
+    stats = read(figures.stats)
+    status = read(figures.status)
+    lint = read(figures.lint)
+    why = read(figures.why)
+    why_idle = read(figures.why_idle)
+
+    # --- events
+    emit = write(events.emit)
+    list_events = read(events.list_events)
+    search_events = read(events.search_events)
+    ack = write(events.ack)
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        agent: str = "",
+        session: str | None = None,
+        after_commit: AfterCommit | None = None,
+    ) -> None:
+        self.database = database
+        self.agent = agent
+        self.session = session
+        self._after_commit = after_commit
+
+    def claim_next(
+        self,
+        *,
+        role: str,
+        project: str | None = None,
+        lease_seconds: int | None = None,
+        respect_dependencies: bool = True,
+        wait: float = 0.0,
+        agent: str = "",
+        session: str | None = None,
+    ) -> Claim | None:
+        """Take the next ready task of a role: the lowest (priority, created_at, number). None when there is none.
+
+        Ready means TODO, no unmet dependency, `not_before` passed. `project` restricts the search; absent, all
+        projects count. The lease lasts `lease_seconds` (1 to 604,800; default the project's setting, else 900) and
+        must be renewed by working (`log_progress`, `extend_lease`) or it may be taken. Show the claim's `handle` with
+        every later verb. `wait` (seconds, at most 86,400) returns the moment one becomes ready, or None after that
+        long. Any number of agents may call this at once: each gets a different task, and nobody fails for another's
+        sake.
+        """
+        found = self._until(
+            lambda: self.claim_batch(
+                role=role,
+                count=1,
+                project=project,
+                lease_seconds=lease_seconds,
+                respect_dependencies=respect_dependencies,
+                agent=agent,
+                session=session,
+            ),
+            wait,
+        )
+        return found[0] if found else None
+
+    def next_events(
+        self,
+        *,
+        consumer: str,
+        limit: int = 100,
+        from_start: bool = False,
+        acknowledge: bool = False,
+        project: str | None = None,
+        not_by: str | None = None,
+        wait: float = 0.0,
+    ) -> EventBatch:
+        """Hand a consumer the events behind what it acknowledged; a new consumer starts at the head.
+
+        Repeating the call without `ack` hands out the same events again (at least once). `acknowledge` first
+        acknowledges all that was delivered before, for a loop that has finished with its last batch. `from_start`
+        lets a *new* consumer begin with the oldest event. `not_by` leaves out one agent's own events. Events pruned
+        before the consumer read them come back as `gap`, never as silence. `wait` (seconds) returns as soon as there
+        is one. Two processes under one consumer name get the same events.
+        """
+        deadline = time.monotonic() + inputs.seconds(wait, "wait", most=inputs.WAIT_SECONDS_MAX)
+        while True:
+            self.database.number_events()
+            batch = self._perform(
+                lambda tx: events.next_events(
+                    tx,
+                    consumer=consumer,
+                    limit=limit,
+                    from_start=from_start,
+                    acknowledge=acknowledge,
+                    project=project,
+                    not_by=not_by,
+                ),
+                writes=True,
+            )
+            left = deadline - time.monotonic()
+            if batch.events or batch.gap or left <= 0:
+                return batch
+            self.database.wait(min(left, LOOK_SECONDS))
+
+    def tail_events(
+        self, *, after: int | None = None, project: str | None = None, not_by: str | None = None, limit: int = 100
+    ) -> tuple[list[events.Event], int]:
+        """The events behind a position (None: the head) in order, and the position to go on from. Moves no cursor."""
+        self.database.number_events()
+        if after is None:
+            return [], self._perform(events.head, writes=False)
+        found = self._perform(
+            lambda tx: events.peek(tx, after=after, project=project, not_by=not_by, limit=limit), writes=False
+        )
+        return found, (found[-1].id or after) if found else after
+
+    def export(self, *, page: int = tasks.EXPORT_PAGE) -> Iterator[ExportedTask]:
+        """Everything there is about every task, by number, read page by page; what changes meanwhile may be in or out."""
+        after = 0
+        while found := self.export_page(after=after, limit=page):
+            yield from found
+            after = found[-1].task.number
+
+    def prune(self, *, before: Any = None, dry_run: bool = False) -> Pruned:
+        """Remove expired events, and notes and history of finished tasks written before `before` (an aware moment).
+
+        Never events without a time to live, never anything of a live task. In batches of 1,000, each a transaction of
+        its own, so that others work on; interrupted, it has done part. Without `before` only expired events go.
+        `dry_run` counts and removes nothing.
+        """
+        before = None if before is None else inputs.instant(before, "before")
+        self.database.number_events()
+        deleted = {"events": self._in_batches(events.prune_batch, before=before, dry_run=dry_run, limit=upkeep.BATCH)}
+        for table in ("history", "notes"):
+            deleted[table] = (
+                0
+                if before is None
+                else self._in_batches(upkeep.prune_batch, table=table, before=before, dry_run=dry_run)
+            )
+        return Pruned(deleted["events"], deleted["history"], deleted["notes"], dry_run)
+
+    def using(self, connection: Any) -> Coordinator:
+        """The same operations inside a caller's own SQLAlchemy transaction: queued or finished with its data or not.
+
+        `connection` is a SQLAlchemy connection over pysqlite or psycopg 3, else `UnsupportedConnection`. Nothing is
+        begun, committed, retried or hooked here: a busy or failed database is the caller's to handle. On SQLite begin
+        immediate yourself, or a write may fail with the board busy; see the how-to in the documentation.
+        """
+        proxied = getattr(connection, "connection", connection)
+        raw = getattr(proxied, "dbapi_connection", None) or proxied
+        database = Borrowed(adopt_connection(raw), raw)
+        return Coordinator(database, agent=self.agent, session=self.session)
+
+    def close(self) -> None:
+        """Close the idle connections. Releases nothing: what this agent holds runs on until its lease ends."""
+        self.database.close()
+
+    def __enter__(self) -> Coordinator:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _perform(self, work: Callable[[Tx], R], *, writes: bool) -> R:
+        answer, committed = self.database.perform(work, writes=writes)
+        if committed and self._after_commit is not None:
+            self._after_commit(committed)
+        return answer
+
+    def _until(self, look: Callable[[], list[R]], wait: float) -> list[R]:
+        """Look until something is there: at a hint, at the next due time, and every two seconds in any case."""
+        deadline = time.monotonic() + inputs.seconds(wait, "wait", most=inputs.WAIT_SECONDS_MAX)
+        while True:
+            found = look()
+            left = deadline - time.monotonic()
+            if found or left <= 0:
+                return found
+            due = self._perform(figures.next_change, writes=False)
+            self.database.wait(max(0.01, min(left, due, LOOK_SECONDS)))
+
+    def _in_batches(self, batch: Callable[..., tuple[int, int | None]], **options: Any) -> int:
+        total, after = 0, 0
+        while True:
+            count, go_on = self._perform(functools.partial(_call, batch, after=after, **options), writes=True)
+            total += count
+            if go_on is None:
+                return total
+            after = go_on
+
+
+def _call(batch: Callable[..., R], tx: Tx, **options: Any) -> R:
+    return batch(tx, **options)
+
+
+def connect(
+    target: str | Path | None = None,
+    *,
+    agent: str = "",
+    session: str | None = None,
+    create: bool = False,
+    after_commit: AfterCommit | None = None,
+) -> Coordinator:
+    """Open a board: a path, a Postgres address, or (None) the one that $COORDINATE_DB or the nearest folder names.
+
+    `agent` is the name that operations act in, `session` one run of it. With `create=True` a missing board is made
+    (and an older one upgraded); otherwise nothing is ever created. Raises `NoBoard`, `NotABoard`, `SchemaBehind`,
+    `SchemaAhead` or `Unreachable`. `after_commit` is called with the events of each committed operation.
+    """
+    place = config.locate(None if target is None else str(target))
+    if agent:
+        inputs.agent(agent)
+    if create:
+        _make(place.target)
+    engine = open_engine(
+        place.target, create=False, patience=config.patience(place), synchronous=config.synchronous(place)
+    )
+    database = Database(engine)
+    database.warnings.extend(place.refusals)
+    coordinator = Coordinator(database, agent=agent, session=session, after_commit=after_commit)
+    if not is_postgres(place.target) or create:
+        with _no_connection_left(coordinator):
+            database.perform(lambda tx: None, writes=False)
+    return coordinator
+
+
+@contextmanager
+def _no_connection_left(coordinator: Coordinator) -> Iterator[None]:
+    try:
+        yield
+    except errors.CoordinateError:
+        coordinator.close()
+        raise
+
+
+def _make(target: str) -> None:
+    from coordinate.db import migrate  # Alembic: only when asked to create
+
+    if not is_postgres(target):
+        Path(target.removeprefix("sqlite:///")).absolute().parent.mkdir(parents=True, exist_ok=True)
+    migrate.upgrade(target)

@@ -1,0 +1,484 @@
+"""Claims: the act of taking a task, and what its holder may do. No task is ever held by two.
+
+A claim opens an attempt; `TASK-12@3` is the third attempt at TASK-12 and the fencing token of whoever holds it. Every
+verb of a holder changes the row only while that attempt is the latest, open, and the caller's: one guarded UPDATE
+decides, and only when it changed nothing do we look again, to explain. Expiry is lazy: a lease that is past may be
+taken, and until somebody takes it, the verb that shows its handle may still renew or finish.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from coordinate import inputs
+from coordinate.db.engine import Row, Tx
+from coordinate.errors import CoordinateError, Held, InvalidInput, InvalidState, NotReady, StaleClaim, UnmetDependencies
+from coordinate.records import Claim, Dependency, Done, Outcome, Task
+from coordinate.states import (
+    BLOCKED,
+    IN_PROGRESS,
+    MOVE,
+    OWNERS,
+    PROGRESS_NOTE_TYPES,
+    TODO,
+    Move,
+    ways_out,
+)
+from coordinate.work import dependencies, story
+
+# How much of what is due one claim sets right before it takes its own: a bound, not a promise of order.
+TAKE_BACK_MAX = 20
+UNPARK_MAX = 200
+HOLDING_MAX = 20
+
+# --- taking -----------------------------------------------------------------------------------------------------------
+
+
+def claim_next(
+    tx: Tx,
+    *,
+    role: str,
+    project: str | None = None,
+    lease_seconds: int | None = None,
+    respect_dependencies: bool = True,
+    agent: str = "",
+    session: str | None = None,
+) -> Claim | None:
+    """Take the next ready task of a role: the lowest (priority, created_at, number). None when there is none.
+
+    Ready means TODO, no unmet dependency, `not_before` passed. `project` restricts the search; absent, all projects
+    count. The lease lasts `lease_seconds` (1 to 604,800; default the project's setting, else 900) and must be renewed
+    by working (`log_progress`, `extend_lease`) or it may be taken. Show the claim's `handle` with every later verb.
+    Any number of agents may call this at once: each gets a different task, and nobody fails for another's sake.
+    """
+    claims = claim_batch(
+        tx,
+        role=role,
+        count=1,
+        project=project,
+        lease_seconds=lease_seconds,
+        respect_dependencies=respect_dependencies,
+        agent=agent,
+        session=session,
+    )
+    return claims[0] if claims else None
+
+
+def claim_batch(
+    tx: Tx,
+    *,
+    role: str,
+    count: int,
+    project: str | None = None,
+    lease_seconds: int | None = None,
+    respect_dependencies: bool = True,
+    agent: str = "",
+    session: str | None = None,
+) -> list[Claim]:
+    """Take up to `count` (1 to 100) ready tasks in the queue's order, all in one transaction; see `claim_next`."""
+    role, agent = inputs.name(role, "role"), inputs.agent(agent)
+    project = None if project is None else inputs.name(project, "project")
+    count = inputs.integer(count, "count", least=1, most=inputs.BATCH_MAX)
+    _set_due_right(tx)
+    queue = "claim_next" + ("" if respect_dependencies else "_any") + ("" if project is None else "_project")
+    taken = {
+        "role": role,
+        **({} if project is None else {"project": project}),
+        "limit": count,
+        "lease_seconds": None if lease_seconds is None else inputs.lease_seconds(lease_seconds),
+        "agent": agent,
+        "session": session,
+    }
+    rows = tx.all(queue, **taken) or tx.where_needed(queue + "_wait", **taken)
+    return _claims(tx, sorted(rows, key=lambda row: (row.priority, row.created_at, row.number)), agent, session)
+
+
+def claim_task(
+    tx: Tx, *, task: str, lease_seconds: int | None = None, agent: str = "", session: str | None = None
+) -> Claim:
+    """Take one task by its id, whatever its role. Of two at once exactly one gets it.
+
+    Raises `Held` (with holder and expiry) while another's lease lives, `UnmetDependencies`, `NotReady` before its
+    time, `InvalidState` when it is not waiting to be done. A task whose lease is past is taken back first.
+    """
+    task_id, agent = inputs.task_id(task), inputs.agent(agent)
+    lease = None if lease_seconds is None else inputs.lease_seconds(lease_seconds)
+    for row in tx.all("task_take_back", task_id=task_id):
+        _write_expiry(tx, row)
+    tx.run("task_unpark", task_id=task_id)
+    row = tx.one("claim_task", task_id=task_id, lease_seconds=lease, agent=agent, session=session)
+    if row is None:
+        raise _why_not_claimable(tx, story.find(tx, task_id))
+    return _claims(tx, [row], agent, session)[0]
+
+
+def _set_due_right(tx: Tx) -> None:
+    """What ended by itself first: leases that are past are taken back, what is set aside and due is put back."""
+    due = tx.one("queue_due")
+    assert due is not None
+    if due.expired:
+        take_back_expired(tx, limit=TAKE_BACK_MAX)
+    if due.parked:
+        tx.all("queue_unpark", limit=UNPARK_MAX)
+
+
+def take_back_expired(tx: Tx, *, limit: int) -> list[str]:
+    """End a batch of expired holds: attempt closed, history and event name the former holder. Returns the ids."""
+    rows = tx.all("queue_take_back", limit=limit)
+    for row in sorted(rows, key=lambda row: int(row.number)):
+        _write_expiry(tx, row)
+    return [row.id for row in rows]
+
+
+def _write_expiry(tx: Tx, row: Row) -> None:
+    ended = tx.one("attempt_close", task_id=row.id, outcome="expired", reason="the lease was not renewed")
+    assert ended is not None
+    move = MOVE["exhaust" if row.status == BLOCKED else "expire"]
+    detail = f"lease of {ended.agent} expired ({row.expiries} of {row.max_attempts})"
+    story.record(
+        tx,
+        row,
+        move.action,
+        move.event,
+        agent="system",
+        attempt=ended.attempt,
+        detail=detail,
+        former_holder=ended.agent,
+        former_session=ended.session_id,
+        expiries=row.expiries,
+    )
+    if row.status != BLOCKED:
+        tx.announce("ready")
+        return
+    spent = f"{row.expiries} leases expired in a row; nobody finished it. It needs a look before it is tried again."
+    story.note(tx, row.id, "system", "SYSTEM", spent)
+    story.record(tx, row, "BLOCK", "task.attempts_spent", agent="system", detail=spent, former_holder=ended.agent)
+
+
+def _claims(tx: Tx, rows: list[Row], agent: str, session: str | None) -> list[Claim]:
+    if not rows:
+        return []
+    opened = [{"task_id": row.id, "attempt": row.attempt, "agent": agent, "session": session} for row in rows]
+    tx.run_many("attempt_open", opened)
+    move = MOVE["claim"]
+    for row in rows:
+        story.record(
+            tx, row, move.action, move.event, agent=agent, attempt=row.attempt, role_boundary=row.role_boundary
+        )
+    holding = handles_of(tx, agent)
+    return [_claim(tx, row, holding) for row in rows]
+
+
+def _claim(tx: Tx, row: Row, holding: tuple[str, ...]) -> Claim:
+    waits: list[Dependency] = [story.dependency_of(edge) for edge in story.dependency_rows(tx, [row.id])]
+    task = Task(**vars(row), depends_on=tuple(each.id for each in waits))
+    return Claim(f"{row.id}@{row.attempt}", task, row.attempt, row.lease_until, tuple(waits), holding)
+
+
+def _why_not_claimable(tx: Tx, row: Row) -> CoordinateError:
+    if row.status == IN_PROGRESS:
+        return _held(row)
+    if row.status != TODO:
+        return wrong_state(row, "claim")
+    if row.unmet_dependencies:
+        edges = [edge for edge in story.dependency_rows(tx, [row.id]) if not edge.met]
+        waits = ", ".join(f"{edge.depends_on_task_id} ({edge.status})" for edge in edges)
+        return UnmetDependencies(
+            f"{row.id} has unmet dependencies: it waits for {waits}",
+            hint=f"see: coordinate task why {row.id}",
+            task_id=row.id,
+            waits_for=[edge.depends_on_task_id for edge in edges],
+        )
+    return NotReady(
+        f"{row.id} is set aside until {_when(row.parked_until)}",
+        hint="claim another, or change it with: coordinate task edit --not-before",
+        task_id=row.id,
+        until=_when(row.parked_until),
+    )
+
+
+# --- what the holder may do -------------------------------------------------------------------------------------------
+
+
+def log_progress(
+    tx: Tx,
+    *,
+    handle: str | Claim,
+    note: str,
+    note_type: str = "PROGRESS",
+    agent: str = "",
+) -> Task:
+    """Write a note on a task that the caller holds, and renew its lease to its full length from now.
+
+    `note_type` is PROGRESS, ERROR or DECISION; the note has at most 10,000 characters. Raises `StaleClaim` when the
+    handle's attempt is over, `Held` when another agent holds the task.
+    """
+    content = inputs.text(note, "note", limit=inputs.NOTE_MAX, blank=False)
+    note_type = inputs.note_type(note_type, PROGRESS_NOTE_TYPES)
+    row = _guarded(tx, "claim_renew", handle, agent, "log progress on", lease_seconds=None)
+    story.note(tx, row.id, row.assigned_agent, note_type, content)
+    story.record(
+        tx, row, "PROGRESS", "task.progress", agent=row.assigned_agent, attempt=row.attempt, note_type=note_type
+    )
+    return story.task_of(tx, row)
+
+
+def extend_lease(tx: Tx, *, handle: str | Claim, lease_seconds: int | None = None, agent: str = "") -> Task:
+    """Renew the lease to `lease_seconds` from now (default: the length it was claimed with); never to less.
+
+    An expired lease that nobody took yet may still be renewed. Raises `StaleClaim` or `Held`.
+    """
+    lease = None if lease_seconds is None else inputs.lease_seconds(lease_seconds)
+    row = _guarded(tx, "claim_renew", handle, agent, "extend", lease_seconds=lease)
+    story.record(
+        tx,
+        row,
+        "EXTEND",
+        "task.lease_extended",
+        agent=row.assigned_agent,
+        attempt=row.attempt,
+        lease_until=_when(row.lease_until),
+    )
+    return story.task_of(tx, row)
+
+
+def keep_alive(tx: Tx, *, handle: str | Claim, agent: str = "") -> datetime:
+    """Renew the lease as a mere sign of life: no history, no event. Returns until when. Raises as `extend_lease`."""
+    row = _guarded(tx, "claim_keep", handle, agent, "keep", lease_seconds=None)
+    until: datetime = row.lease_until
+    return until
+
+
+def complete(tx: Tx, *, handle: str | Claim, review: bool = False, result: str | None = None, agent: str = "") -> Done:
+    """Finish a task: DONE, or IN_REVIEW with `review=True`. Whoever waited for a DONE task may go on at that moment.
+
+    `result` (at most 100,000 characters) is what came of it, shown with the claim of whatever depends on it. Called
+    again with the same handle after it succeeded, it answers the same with `already` and writes nothing. Raises
+    `StaleClaim` when the handle's attempt ended otherwise, `Held` when another agent holds the task.
+    """
+    if result is not None:
+        result = inputs.text(result, "result")
+    verb = MOVE["submit" if review else "complete"]
+    done = _leave(tx, "claim_submit" if review else "claim_complete", verb, handle, agent, result=result)
+    if not done.already and not review:
+        dependencies.met_by(tx, done.task.id)
+    return done
+
+
+def block(tx: Tx, *, handle: str | Claim, reason: str, agent: str = "") -> Done:
+    """Give a task back as BLOCKED, with the reason (at most 1,000 characters) as a note. `unblock` puts it back.
+
+    Repeated with the same handle it answers the same with `already`. Raises `StaleClaim` or `Held`.
+    """
+    reason = inputs.text(reason, "reason", limit=inputs.REASON_MAX, blank=False)
+    done = _leave(tx, "claim_block", MOVE["block"], handle, agent, reason=reason)
+    if not done.already:
+        story.note(tx, done.task.id, inputs.agent(agent), "BLOCKED", reason)
+    return done
+
+
+def release(
+    tx: Tx, *, handle: str | Claim, reason: str = "", after_seconds: int | None = None, agent: str = ""
+) -> Done:
+    """Give a task back to the queue, in its old place; with `after_seconds` (0 to one year) not before then.
+
+    It costs none of the task's attempts. Repeated with the same handle it answers the same with `already`. Raises
+    `StaleClaim` or `Held`.
+    """
+    reason = inputs.text(reason, "reason", limit=inputs.REASON_MAX)
+    if after_seconds is not None:
+        after_seconds = inputs.integer(after_seconds, "after_seconds", least=0, most=inputs.DELAY_SECONDS_MAX)
+    done = _leave(
+        tx, "claim_release", MOVE["release"], handle, agent, reason=reason, guard={"after_seconds": after_seconds}
+    )
+    if not done.already and not done.task.parked:
+        tx.announce("ready")
+    return done
+
+
+def transfer(tx: Tx, *, handle: str | Claim, to: str, lease_seconds: int | None = None, agent: str = "") -> Claim:
+    """Hand a held task to another agent in one step; the answer carries the new handle, the old one is stale at once.
+
+    The receiver gets a fresh lease and need not be known. Raises `StaleClaim`, `Held`, or `InvalidInput` when the
+    receiver is the caller.
+    """
+    to = inputs.agent(to, "to")
+    lease = None if lease_seconds is None else inputs.lease_seconds(lease_seconds)
+    task_id, attempt, agent = resolve(tx, handle, agent, "transfer")
+    if to == agent:
+        raise InvalidInput("a task cannot be transferred to whoever holds it", hint="name another agent", field="to")
+    move = MOVE["transfer"]
+    row = tx.one("claim_transfer", task_id=task_id, attempt=attempt, agent=agent, to=to, lease_seconds=lease)
+    if row is None:
+        raise refusal(tx, task_id, attempt, agent, "transfer")
+    tx.one("attempt_close", task_id=task_id, outcome=move.outcome, reason=f"to {to}")
+    tx.run("attempt_open", task_id=task_id, attempt=row.attempt, agent=to, session=None)
+    story.record(tx, row, move.action, move.event, agent=agent, attempt=row.attempt, detail=f"{agent}→{to}", to=to)
+    return _claim(tx, row, handles_of(tx, to))
+
+
+def mine(tx: Tx, *, agent: str = "", limit: int = 100) -> list[Task]:
+    """What an agent holds now, each with its handle (`task.handle`); at most `limit` of them."""
+    rows = tx.all("tasks_held", agent=inputs.agent(agent), limit=inputs.limit(limit))
+    return story.tasks_of(tx, rows)
+
+
+def handles_of(tx: Tx, agent: str) -> tuple[str, ...]:
+    """The handles of what an agent holds, the first twenty."""
+    return tuple(f"{row.id}@{row.attempt}" for row in tx.all("tasks_held", agent=agent, limit=HOLDING_MAX))
+
+
+def complete_batch(tx: Tx, *, handles: list[str], review: bool = False, agent: str = "") -> list[Outcome]:
+    """Finish several tasks in one transaction; each answers for itself, and a refused one does not stop the others.
+
+    At most 100 handles. They are worked in one order, so two batches never wait for each other in a circle.
+    """
+    agent = inputs.agent(agent)
+    if not isinstance(handles, list | tuple) or not 1 <= len(handles) <= inputs.BATCH_MAX:
+        raise InvalidInput(f"a batch takes 1 to {inputs.BATCH_MAX} handles", field="handles")
+    wanted = dict.fromkeys(inputs.handle(each) for each in handles)
+    outcomes: dict[str, Outcome] = {}
+    for task_id, attempt in sorted(wanted, key=lambda each: inputs.task_number(each[0])):
+        shown = task_id if attempt is None else f"{task_id}@{attempt}"
+        try:
+            done = complete(tx, handle=shown, review=review, agent=agent)
+            outcomes[shown] = Outcome(shown, ok=True, task=done.task, already=done.already)
+        except CoordinateError as error:
+            outcomes[shown] = Outcome(shown, ok=False, error=error.message, code=error.code)
+    return [outcomes[task_id if attempt is None else f"{task_id}@{attempt}"] for task_id, attempt in wanted]
+
+
+# --- the guard, and what to say when it refuses -----------------------------------------------------------------------
+
+
+def resolve(tx: Tx, handle: str | Claim, agent: str, verb: str) -> tuple[str, int, str]:
+    """What a caller shows, as (task, attempt, agent).
+
+    A bare id is accepted only from an agent that holds the task now and never held an earlier attempt of it, since
+    otherwise a call meant for the earlier attempt could not be told from one meant for this.
+    """
+    task_id, attempt = inputs.handle(handle)
+    agent = inputs.agent(agent)
+    if attempt is not None:
+        return task_id, attempt, agent
+    row = story.find(tx, task_id)
+    if row.status != IN_PROGRESS:
+        raise wrong_state(row, verb)
+    if row.assigned_agent != agent:
+        raise _held(row)
+    held = tx.one("attempts_of_agent", task_id=task_id, agent=agent)
+    if held is None or held.count != 1:
+        raise StaleClaim(
+            f"{agent} held {task_id} before: the bare id does not say which attempt is meant",
+            hint="show the claim handle; `coordinate task mine` lists it",
+            task_id=task_id,
+            current=f"{task_id}@{row.attempt}",
+        )
+    return task_id, int(row.attempt), agent
+
+
+def _guarded(tx: Tx, statement: str, handle: str | Claim, agent: str, verb: str, **params: object) -> Row:
+    task_id, attempt, agent = resolve(tx, handle, agent, verb)
+    row = tx.one(statement, task_id=task_id, attempt=attempt, agent=agent, **params)
+    if row is None:
+        raise refusal(tx, task_id, attempt, agent, verb)
+    return row
+
+
+def _leave(
+    tx: Tx,
+    statement: str,
+    move: Move,
+    handle: str | Claim,
+    agent: str,
+    *,
+    reason: str = "",
+    result: str | None = None,
+    guard: dict[str, object] | None = None,
+) -> Done:
+    """One of the moves that end a hold: the guarded change, the closed attempt, history and event; or `already`."""
+    given = inputs.handle(handle)
+    if given[1] is None and (before := _ended_by(tx, given[0], move, inputs.agent(agent))):
+        return Done(story.task_of(tx, before), already=True)
+    task_id, attempt, agent = resolve(tx, handle, agent, move.verb)
+    extra = dict(guard or {})
+    if move.verb in ("complete", "submit"):
+        extra["result"] = result
+    row = tx.one(statement, task_id=task_id, attempt=attempt, agent=agent, **extra)
+    if row is None:
+        if before := _ended_by(tx, task_id, move, agent, attempt):
+            return Done(story.task_of(tx, before), already=True)
+        raise refusal(tx, task_id, attempt, agent, move.verb)
+    tx.one("attempt_close", task_id=task_id, outcome=move.outcome, reason=reason)
+    story.record(tx, row, move.action, move.event, agent=agent, attempt=attempt, detail=reason, reason=reason)
+    return Done(story.task_of(tx, row))
+
+
+def _ended_by(tx: Tx, task_id: str, move: Move, agent: str, attempt: int | None = None) -> Row | None:
+    """The task, if this very handle already made this very move and nothing has happened since."""
+    row = tx.one("task", task_id=task_id)
+    if row is None or row.status != move.target or (attempt is not None and row.attempt != attempt):
+        return None
+    if attempt is None:
+        # A bare id names the latest attempt only for an agent that held no other.
+        held = tx.one("attempts_of_agent", task_id=task_id, agent=agent)
+        if held is None or held.count != 1:
+            return None
+    ended = tx.one("attempt", task_id=task_id, attempt=row.attempt)
+    same = ended is not None and ended.agent == agent and ended.outcome == move.outcome
+    return row if same else None
+
+
+def refusal(tx: Tx, task_id: str, attempt: int, agent: str, verb: str) -> CoordinateError:
+    """Why a handle was refused: it names no attempt, its attempt is over, or it is another's."""
+    row = story.find(tx, task_id)
+    shown = f"{task_id}@{attempt}"
+    if row.status == IN_PROGRESS and row.attempt == attempt:
+        return _held(row)
+    ended = tx.one("attempt", task_id=task_id, attempt=attempt)
+    if ended is None:
+        said = f"{shown} names an attempt that never was"
+    else:
+        said = f"{shown} is over: {ended.agent}'s attempt was {ended.outcome} at {_when(ended.ended_at)}"
+        if ended.reason:
+            said += f" ({ended.reason})"
+    now = f"{task_id} is {row.status} now"
+    if row.status == IN_PROGRESS:
+        now = f"{row.assigned_agent} holds {task_id} until {_when(row.lease_until)}"
+    return StaleClaim(
+        f"{said}; {now}",
+        hint="stop working on it; claim the next task, or see `coordinate task mine`",
+        task_id=task_id,
+        attempt=attempt,
+        status=row.status,
+        holder=row.assigned_agent,
+        until=_when(row.lease_until),
+    )
+
+
+def _held(row: Row) -> Held:
+    return Held(
+        f"{row.assigned_agent} holds {row.id} until {_when(row.lease_until)}",
+        hint="claim another task, ask the holder to release or transfer it, or wait until the lease ends",
+        task_id=row.id,
+        holder=row.assigned_agent,
+        until=_when(row.lease_until),
+        assigned_to=row.assigned_agent,
+    )
+
+
+def wrong_state(row: Row, verb: str) -> InvalidState:
+    """The move does not exist from where the task stands; says whose move it is, and what leads on."""
+    ways = ways_out(row.status)
+    return InvalidState(
+        f"invalid state transition: {row.id} is {row.status} and cannot be moved by {verb};"
+        f" the next move is of {OWNERS[row.status]}",
+        hint=f"from {row.status} lead: {', '.join(ways)}",
+        task_id=row.id,
+        status=row.status,
+        holder=row.assigned_agent,
+    )
+
+
+def _when(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,124 @@
+"""Who waits for whom. `unmet_dependencies` of a task always equals the number of its edges that are not met.
+
+Finishing a task turns its unmet edges by compare-and-set, then subtracts from each dependent what it turned, in a
+statement after the status change: a statement keeps the snapshot from before it waited, so what depends on other rows
+comes later than the lock it relies on. Adding or removing an edge takes one lock per board, holds the dependency's row
+still, and looks at its status in the next statement.
+"""
+
+from __future__ import annotations
+
+from coordinate import inputs
+from coordinate.db.engine import Row, Tx
+from coordinate.errors import DependencyCycle, InvalidState, NotFound, UnreachableDependency
+from coordinate.records import Task
+from coordinate.states import CANCELLED, FINAL, TODO
+from coordinate.work import story
+
+
+def depend_add(tx: Tx, *, task: str, on: str, agent: str = "") -> Task:
+    """Let a task wait for another one too. Adding an edge that is there already changes nothing.
+
+    A task that is held already goes on; the new dependency counts once it is back in the queue. Raises
+    `DependencyCycle` when the other waits for this one, directly or through others, whoever adds an edge at the same
+    moment; `UnreachableDependency` when the other was cancelled; `InvalidState` when this task is finished.
+    """
+    task_id, on_id = inputs.task_id(task), inputs.task_id(on, "on")
+    agent = inputs.agent(agent)
+    row = story.find(tx, task_id)
+    if row.status in FINAL:
+        raise InvalidState(
+            f"{task_id} is {row.status} and waits for nothing", hint="reopen it first", status=row.status
+        )
+    if add_edges(tx, task_id, [on_id], new=False):
+        row = _changed(tx, task_id, agent, "task.dependency_added", on_id)
+    return story.task_of(tx, row)
+
+
+def depend_remove(tx: Tx, *, task: str, on: str, agent: str = "") -> Task:
+    """Let a task wait for another one no longer. Raises `NotFound` when it does not."""
+    task_id, on_id = inputs.task_id(task), inputs.task_id(on, "on")
+    agent = inputs.agent(agent)
+    story.find(tx, task_id)
+    tx.where_needed("lock_edges")
+    removed = tx.one("edge_delete", task_id=task_id, depends_on=on_id)
+    if removed is None:
+        raise NotFound(f"{task_id} does not depend on {on_id}", hint=f"see: coordinate task view {task_id}")
+    if not removed.met:
+        _count_down(tx, [task_id])
+    return story.task_of(tx, _changed(tx, task_id, agent, "task.dependency_removed", on_id))
+
+
+def add_edges(tx: Tx, task_id: str, depends_on: list[str], *, new: bool) -> int:
+    """Add edges from one task; `new` says that nobody can wait for the task yet, so no circle can close.
+
+    Locks in the order every writer uses: the board's edges, the dependencies, then the dependent.
+    """
+    tx.where_needed("lock_edges")
+    added = unmet = 0
+    for on_id in sorted(depends_on, key=inputs.task_number):
+        if on_id == task_id:
+            raise DependencyCycle(f"{task_id} cannot wait for itself", hint="leave it out", task_id=task_id)
+        if tx.one("task_share", task_id=on_id) is None:
+            raise NotFound(f"there is no {on_id} to depend on", hint="dispatch it first", task_id=on_id)
+        if not new:
+            _refuse_circle(tx, task_id, on_id)
+        if story.find(tx, on_id).status == CANCELLED:
+            raise UnreachableDependency(
+                f"{on_id} was cancelled: what depends on it would wait for ever",
+                hint=f"reopen it with `coordinate task reopen {on_id}`, or depend on another task",
+                task_id=on_id,
+            )
+        edge = tx.one("edge_insert", task_id=task_id, depends_on=on_id)
+        if edge is not None:
+            added += 1
+            unmet += 0 if edge.met else 1
+    for _ in range(unmet):
+        tx.run("dependents_count_up", ids=[task_id])
+    return added
+
+
+def met_by(tx: Tx, task_id: str) -> None:
+    """The task is done: whoever waited for it waits for one less. Runs after the statement that made it DONE."""
+    turned = [row.task_id for row in tx.all("edges_meet", depends_on=task_id)]
+    _count_down(tx, sorted(turned, key=inputs.task_number))
+
+
+def unmet_by(tx: Tx, task_id: str) -> None:
+    """The task is done no more: whoever depended on it waits for it again."""
+    turned = [row.task_id for row in tx.all("edges_unmeet", depends_on=task_id)]
+    if turned:
+        tx.run("dependents_count_up", ids=sorted(turned, key=inputs.task_number))
+
+
+def waiting_for(tx: Tx, task_id: str, *, limit: int = 100) -> tuple[str, ...]:
+    """Live tasks with an unmet edge to this one."""
+    rows = tx.all("dependents_of", task_id=task_id, limit=limit)
+    return tuple(row.task_id for row in rows if not row.met and row.status not in FINAL)
+
+
+def _count_down(tx: Tx, ids: list[str]) -> None:
+    if not ids:
+        return
+    for row in tx.all("dependents_count_down", ids=ids):
+        if row.unmet_dependencies == 0 and row.status == TODO and row.parked == "":
+            tx.announce("ready")
+
+
+def _refuse_circle(tx: Tx, task_id: str, on_id: str) -> None:
+    found = tx.one("edge_reaches", from_task=on_id, to_task=task_id)
+    if found is not None and found.reaches:
+        raise DependencyCycle(
+            f"{on_id} already waits for {task_id}: the edge would close a circle",
+            hint=f"see: coordinate task why {on_id}",
+            task_id=task_id,
+            on=on_id,
+        )
+
+
+def _changed(tx: Tx, task_id: str, agent: str, event_type: str, on_id: str) -> Row:
+    row = tx.one("task_touch", task_id=task_id)
+    assert row is not None
+    detail = f"{event_type.removeprefix('task.dependency_')} dependency {on_id}"
+    story.record(tx, row, "UPDATE", event_type, agent=agent, detail=detail, depends_on=on_id)
+    return row

@@ -1,0 +1,188 @@
+"""Figures and reasons: counts, burn-down, lint of the board, and what a task or an idle agent waits for."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from coordinate import inputs
+from coordinate.db.engine import Row, Tx
+from coordinate.records import Day, LintIssue, Reason, Stats, Status, Why
+from coordinate.states import BLOCKED as BLOCKED_STATUS
+from coordinate.states import CANCELLED, DONE, IN_PROGRESS, IN_REVIEW, OWNERS, TODO
+from coordinate.work import story
+
+LINT_MAX = 1_000
+BURNDOWN_DAYS_MAX = 366
+
+
+def stats(tx: Tx, *, project: str | None = None) -> Stats:
+    """How many tasks stand where, and by role; keys with nothing in them are left out."""
+    by_status, by_role, expired = _counts(tx, _project(project))
+    return Stats(by_status, by_role, expired, sum(by_status.values()))
+
+
+def status(tx: Tx, *, project: str | None = None, days: int = 14) -> Status:
+    """Where the board stands: counts, per cent done (of what was not cancelled), and a burn-down by day (UTC).
+
+    `unreachable` lists live tasks that wait for a cancelled one and need somebody's help. `days` 1 to 366.
+    """
+    project = _project(project)
+    days = inputs.integer(days, "days", least=1, most=BURNDOWN_DAYS_MAX)
+    by_status, by_role, expired = _counts(tx, project)
+    total, done = sum(by_status.values()), by_status.get(DONE, 0)
+    counted = total - by_status.get(CANCELLED, 0)
+    stuck = tx.all("tasks_unreachable", project=project, limit=100)
+    left = total - done - by_status.get(CANCELLED, 0)
+    return Status(
+        by_status=by_status,
+        by_role=by_role,
+        expired_leases=expired,
+        total=total,
+        done_count=done,
+        percent_done=round(100 * done / counted, 2) if counted else 0.0,
+        unreachable=tuple(dict.fromkeys(row.id for row in stuck)),
+        burndown=_burndown(tx, project, days, left),
+    )
+
+
+def _counts(tx: Tx, project: str | None) -> tuple[dict[str, int], dict[str, int], int]:
+    by_status: dict[str, int] = {}
+    by_role: dict[str, int] = {}
+    for row in tx.all("tasks_counts", project=project):
+        by_status[row.status] = by_status.get(row.status, 0) + row.count
+        by_role[row.role_boundary] = by_role.get(row.role_boundary, 0) + row.count
+    expired = tx.one("tasks_expired_count", project=project)
+    return by_status, dict(sorted(by_role.items())), int(expired.count) if expired else 0
+
+
+def _burndown(tx: Tx, project: str | None, days: int, open_now: int) -> tuple[Day, ...]:
+    """Counted back from what is open now, so that the last day agrees with the counts."""
+    now = _now(tx)
+    first = (now - timedelta(days=days - 1)).replace(hour=0, minute=0, second=0, microsecond=0)
+    created = {row.day: row.count for row in tx.all("burn_created", since=first, project=project)}
+    ended = {(row.day, row.status): row.count for row in tx.all("burn_finished", since=first, project=project)}
+    found: list[Day] = []
+    left = open_now
+    for back in range(days):
+        day = (now - timedelta(days=back)).strftime("%Y-%m-%d")
+        came, done, gone = created.get(day, 0), ended.get((day, DONE), 0), ended.get((day, CANCELLED), 0)
+        found.append(Day(day, came, done, gone, left))
+        left += done + gone - came
+    return tuple(reversed(found))
+
+
+def lint(tx: Tx, *, project: str | None = None) -> list[LintIssue]:
+    """What is wrong with the board's plan: tasks that can never become ready, roles and blocks that need a look.
+
+    At most 1,000 issues. `error` means that something waits for ever, `warn` that somebody should look.
+    """
+    project = _project(project)
+    issues = [
+        LintIssue(row.id, "error", f"waits for {row.depends_on}, which was cancelled: it will never become ready")
+        for row in tx.all("tasks_unreachable", project=project, limit=LINT_MAX)
+    ]
+    page = tx.all("tasks_blocked", project=project, limit=LINT_MAX)
+    issues += [LintIssue(row.id, "warn", "is BLOCKED and waits for somebody to unblock it") for row in page]
+    twins = tx.all("tasks_twins", project=project, limit=LINT_MAX)
+    issues += [
+        LintIssue(row.first, "warn", f"has the same title and role as {row.count - 1} other live task(s)")
+        for row in twins
+    ]
+    return issues[:LINT_MAX]
+
+
+def why(tx: Tx, *, task: str) -> Why:
+    """What a task waits for, in one truthful answer: dependencies, time, holder, reviewer, or nothing."""
+    row = story.find(tx, inputs.task_id(task))
+    now = _now(tx)
+    reasons: list[Reason] = []
+    if row.status == TODO:
+        reasons = _why_todo(tx, row, now)
+    elif row.status == IN_PROGRESS:
+        past = row.lease_until <= now
+        said = f"{row.assigned_agent} holds it (attempt {row.attempt})"
+        said += "; the lease is past, so the next claim takes it back" if past else ""
+        reasons = [Reason("expired" if past else "held", said, f"{row.id}@{row.attempt}", row.lease_until)]
+    elif row.status == BLOCKED_STATUS:
+        last = [note for note in tx.all("notes_of", task_id=row.id, before=None, limit=20) if note.note_type]
+        cause = next((note.content for note in last if note.note_type in ("BLOCKED", "SYSTEM")), "no reason was given")
+        reasons = [Reason("blocked", f"it is BLOCKED: {cause}", row.id)]
+    elif row.status == IN_REVIEW:
+        reserved = row.reviewer is not None and row.review_until > now
+        said = f"{row.reviewer} reviews it" if reserved else f"it waits for {OWNERS[IN_REVIEW]}"
+        reasons = [Reason("in_review", said, row.id, row.review_until if reserved else None)]
+    else:
+        reasons = [Reason("finished", f"it is {row.status}", row.id)]
+    ready = row.status == TODO and not reasons
+    if ready:
+        reasons = [Reason("ready", f"nothing: the next claim of role {row.role_boundary} in its turn takes it", row.id)]
+    return Why(row.id, ready, row.status, tuple(reasons))
+
+
+def _why_todo(tx: Tx, row: Row, now: datetime) -> list[Reason]:
+    reasons = []
+    for edge in story.dependency_rows(tx, [row.id]):
+        if edge.met:
+            continue
+        if edge.status == CANCELLED:
+            said = f"it depends on {edge.depends_on_task_id}, which was cancelled: it will never become ready"
+            reasons.append(Reason("unreachable", said, edge.depends_on_task_id))
+        else:
+            said = f"it depends on {edge.depends_on_task_id} ({edge.title}), which is {edge.status}"
+            reasons.append(Reason("dependency", said, edge.depends_on_task_id))
+    if row.not_before is not None and row.not_before > now:
+        reasons.append(Reason("not_before", "its time has not come", row.id, row.not_before))
+    return reasons
+
+
+def why_idle(tx: Tx, *, role: str, project: str | None = None) -> Why:
+    """Why an agent of this role finds nothing to claim, and when that may change by itself.
+
+    `ready` is True when there is something to claim. Reads the role's live tasks once; not for a tight loop.
+    """
+    role, project = inputs.name(role, "role"), _project(project)
+    census = tx.one("queue_census", role=role, project=project)
+    assert census is not None
+    now = _now(tx)
+    reasons: list[Reason] = []
+    if census.ready:
+        reasons.append(Reason("ready", f"{census.ready} task(s) are ready to be claimed"))
+    if census.waiting:
+        reasons.append(Reason("dependency", f"{census.waiting} task(s) wait for others"))
+    if census.later:
+        reasons.append(Reason("not_before", f"{census.later} task(s) lie in the future", until=census.next_due))
+    if census.held:
+        past = census.next_expiry is not None and census.next_expiry <= now
+        said = f"{census.held} task(s) are held" + ("; a lease is past, so a claim takes it back" if past else "")
+        reasons.append(Reason("held", said, until=census.next_expiry))
+    if census.blocked:
+        reasons.append(Reason("blocked", f"{census.blocked} task(s) are BLOCKED and wait for somebody"))
+    if census.in_review:
+        reasons.append(Reason("in_review", f"{census.in_review} task(s) wait for a review"))
+    for row in tx.all("tasks_unreachable", project=project, limit=5):
+        reasons.append(Reason("unreachable", f"{row.id} waits for {row.depends_on}, which was cancelled", row.id))
+    if not census.total:
+        others = tx.all("roles_with_ready", project=project)
+        listed = ", ".join(f"{each.role_boundary} ({each.count})" for each in others)
+        said = f"no live task has the role {role}"
+        reasons.append(Reason("no_tasks", said + (f"; ready in other roles: {listed}" if listed else "")))
+    return Why(role, bool(census.ready), None, tuple(reasons))
+
+
+def next_change(tx: Tx) -> float:
+    """In how many seconds the queue next changes by itself (a lease ends, a task comes due); infinite if never."""
+    row = tx.one("queue_next_due")
+    assert row is not None
+    moments = [moment for moment in (row.expiry, row.due) if moment is not None]
+    return max(0.0, (min(moments) - row.now).total_seconds()) if moments else float("inf")
+
+
+def _project(project: str | None) -> str | None:
+    return None if project is None else inputs.name(project, "project")
+
+
+def _now(tx: Tx) -> datetime:
+    row = tx.one("clock")
+    assert row is not None
+    moment: datetime = row.now.astimezone(UTC)
+    return moment

@@ -1,0 +1,131 @@
+"""Review: whoever did the work in this round may not judge it, whatever the path; a human may override, on record.
+
+A round begins with the first claim, or with the last rejection. `claim_review` lets reviewers share one queue without
+working on the same task.
+"""
+
+from __future__ import annotations
+
+from coordinate import inputs
+from coordinate.db.engine import Row, Tx
+from coordinate.errors import CoordinateError, Held, SelfReview
+from coordinate.records import Outcome, Task
+from coordinate.states import IN_REVIEW, MOVE
+from coordinate.work import dependencies, story
+from coordinate.work.claims import wrong_state
+
+REVIEW_SECONDS = 1_800
+APPROVE_ALL_MAX = 1_000
+
+
+def claim_review(
+    tx: Tx,
+    *,
+    task: str | None = None,
+    project: str | None = None,
+    lease_seconds: int = REVIEW_SECONDS,
+    agent: str = "",
+) -> Task | None:
+    """Reserve the next submitted task for this reviewer (30 minutes by default); None when there is none for them.
+
+    Tasks that the reviewer worked on in this round, and those another reviewer has reserved, are passed over. `task`
+    asks for one by name. Approving or rejecting ends the reservation; so does its time.
+    """
+    agent = inputs.agent(agent)
+    row = tx.one(
+        "review_claim",
+        task_id=None if task is None else inputs.task_id(task),
+        project=None if project is None else inputs.name(project, "project"),
+        lease_seconds=inputs.lease_seconds(lease_seconds),
+        agent=agent,
+    )
+    if row is None:
+        return None
+    story.record(tx, row, "CLAIM_REVIEW", "review.claimed", agent=agent)
+    return story.task_of(tx, row)
+
+
+def approve(tx: Tx, *, task: str, note: str = "", override: str | None = None, agent: str = "") -> Task:
+    """Pass the review of a task: IN_REVIEW becomes DONE, and whoever waited for it may go on at that moment.
+
+    Raises `SelfReview` when the reviewer held the task in this round of work, unless `override` (a human's reason,
+    recorded in the history) is given; `Held` while another reviewer has reserved it; `InvalidState`.
+    """
+    row = _reviewed(tx, "approve", task, agent, override=override, detail=_noted(note))
+    if note:
+        story.note(tx, row.id, inputs.agent(agent), "REVIEW", note)
+    dependencies.met_by(tx, row.id)
+    return story.task_of(tx, row)
+
+
+def reject(tx: Tx, *, task: str, reason: str, override: str | None = None, agent: str = "") -> Task:
+    """Send a task back: IN_REVIEW becomes TODO in its old place in the queue, with the reason as a REJECTED note.
+
+    A new round of work begins: those who held it before may review the next. Raises as `approve`.
+    """
+    reason = inputs.text(reason, "reason", limit=inputs.REASON_MAX, blank=False)
+    row = _reviewed(tx, "reject", task, agent, override=override, detail=reason)
+    story.note(tx, row.id, inputs.agent(agent), "REJECTED", reason)
+    if row.unmet_dependencies == 0 and row.parked == "":
+        tx.announce("ready")
+    return story.task_of(tx, row)
+
+
+def approve_all(
+    tx: Tx, *, project: str | None = None, override: str | None = None, limit: int = APPROVE_ALL_MAX, agent: str = ""
+) -> list[Outcome]:
+    """Approve what waits for review (at most 1,000, by priority); each answers for itself, a refused one stops none."""
+    project = None if project is None else inputs.name(project, "project")
+    found = tx.all("review_ids", project=project, limit=inputs.limit(limit, most=APPROVE_ALL_MAX))
+    outcomes: dict[str, Outcome] = {}
+    for row in sorted(found, key=lambda row: int(row.number)):
+        try:
+            outcomes[row.id] = Outcome(row.id, ok=True, task=approve(tx, task=row.id, override=override, agent=agent))
+        except CoordinateError as error:
+            outcomes[row.id] = Outcome(row.id, ok=False, error=error.message, code=error.code)
+    return [outcomes[row.id] for row in found]
+
+
+def _noted(note: str) -> str:
+    return inputs.text(note, "note", limit=inputs.NOTE_MAX)[: inputs.REASON_MAX]
+
+
+def _reviewed(tx: Tx, verb: str, task: str, agent: str, *, override: str | None, detail: str) -> Row:
+    """Lock the task, look who worked on it, then move it: the lock covers both."""
+    task_id, agent = inputs.task_id(task), inputs.agent(agent)
+    if override is not None:
+        override = inputs.text(override, "override", limit=inputs.REASON_MAX, blank=False)
+    before = story.find(tx, task_id, lock=True)
+    if before.status != IN_REVIEW:
+        raise wrong_state(before, verb)
+    _refuse_reserved(tx, before, agent)
+    worked = tx.one("review_worked", task_id=task_id, rejected_attempt=before.rejected_attempt, agent=agent)
+    if worked is not None and worked.worked and override is None:
+        raise SelfReview(
+            f"{agent} worked on {task_id} in this round and cannot review it",
+            hint="let another agent review it; a human may override with a reason, which is recorded",
+            task_id=task_id,
+        )
+    row = tx.one(f"task_{verb}", task_id=task_id)
+    assert row is not None
+    move = MOVE[verb]
+    said = detail if override is None else f"override: {override}" + (f"; {detail}" if detail else "")
+    reason = detail if verb == "reject" else ""
+    story.record(tx, row, move.action, move.event, agent=agent, detail=said, reason=reason, override=override)
+    return row
+
+
+def _refuse_reserved(tx: Tx, row: Row, agent: str) -> None:
+    if row.reviewer in (None, agent):
+        return
+    clock = tx.one("clock")
+    assert clock is not None
+    if row.review_until > clock.now:
+        until = row.review_until.isoformat(timespec="seconds").replace("+00:00", "Z")
+        raise Held(
+            f"{row.reviewer} reviews {row.id} until {until}",
+            hint="review another: coordinate task claim-review",
+            task_id=row.id,
+            holder=row.reviewer,
+            until=until,
+        )

@@ -1,0 +1,884 @@
+"""The SQL of the work wing, in Core: tasks, claims, dependencies, review, notes, history, lists.
+
+Constants are literals, so that the partial indexes of the queue match. Guards and targets of a move come from
+`states.py`. Rules that hold throughout: check and change in one statement; order by something unique; a statement that
+depends on other rows than the one it locks is a later statement.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    CTE,
+    BigInteger,
+    ColumnElement,
+    DateTime,
+    Text,
+    Update,
+    and_,
+    case,
+    cast,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    tuple_,
+    update,
+)
+
+from coordinate.db.portable import (
+    BIGINT,
+    among,
+    const,
+    contains,
+    day_of,
+    given_instant,
+    given_integer,
+    given_text,
+    greatest,
+    insert_unless_there,
+    now,
+    optional,
+    plus_seconds,
+)
+from coordinate.db.schema import attempts, history, notes, projects, task_dependencies, task_scopes, tasks
+from coordinate.db.statements import Statements
+from coordinate.states import BLOCKED, CANCELLED, DONE, FINAL, IN_PROGRESS, IN_REVIEW, MOVE, TODO
+
+STATEMENTS = Statements("work: tasks, claims, dependencies, review, notes, history")
+add = STATEMENTS.add
+
+LEASE_SECONDS = 900
+MAX_ATTEMPTS = 5
+
+t = tasks.c
+edge = task_dependencies.c
+_TASK = tuple(column for column in tasks.c if column.name != "folded")
+_QUEUE_ORDER = (t.priority, t.created_at, t.number)
+_THIS = t.id == given_text("task_id")
+
+
+def _in(column: ColumnElement[Any], statuses: tuple[str, ...]) -> ColumnElement[bool]:
+    """`column IN (…)` with literals."""
+    return column == const(statuses[0]) if len(statuses) == 1 else column.in_([const(status) for status in statuses])
+
+
+_READY = and_(t.status == const(TODO), t.unmet_dependencies == const(0), t.parked == const(""))
+_HELD = t.status == const(IN_PROGRESS)
+_CURRENT = and_(
+    _THIS, _HELD, t.attempt == given_integer("attempt"), t.assigned_agent == given_text("agent")
+)  # the handle shown is the latest, and it is the caller's
+
+_CHANGED = {"revision": t.revision + const(1), "updated_at": now()}
+_NO_HOLDER = {"assigned_agent": const(None), "session_id": const(None), "lease_until": const(None)}
+_NO_REVIEWER = {"reviewer": const(None), "review_until": const(None)}
+_BACK_IN_QUEUE = {
+    "parked": case((t.not_before > now(), const("later")), else_=const("")),
+    "parked_until": case((t.not_before > now(), t.not_before), else_=const(None)),
+}
+
+
+# --- the queue: what is due, then the claim ---------------------------------------------------------------------------
+
+add(
+    "queue_due",
+    "Whether some lease is past or something set aside is due; usually neither, and the claim follows at once.",
+    select(
+        exists(select(t.number).where(_HELD, t.lease_until <= now())).label("expired"),
+        exists(select(t.number).where(t.parked != const(""), t.parked_until <= now())).label("parked"),
+    ),
+)
+_spent = t.expiries + const(1) >= t.max_attempts
+_taken_back = {
+    "status": case((_spent, const(MOVE["exhaust"].target)), else_=const(MOVE["expire"].target)),
+    "expiries": t.expiries + const(1),
+    **_NO_HOLDER,
+    **_BACK_IN_QUEUE,
+    **_CHANGED,
+}
+_expired: CTE = (
+    select(t.id)
+    .where(_HELD, t.lease_until <= now())
+    .order_by(t.lease_until, t.number)
+    .limit(given_integer("limit"))
+    .with_for_update(skip_locked=True)
+    .cte("expired")
+)
+add(
+    "queue_take_back",
+    "Take back a batch of tasks whose lease is past, the longest past first; spent ones become BLOCKED.",
+    update(tasks)
+    .where(t.id.in_(select(_expired.c.id)), _HELD, t.lease_until <= now())
+    .values(**_taken_back)
+    .returning(*_TASK),
+)
+add(
+    "task_take_back",
+    "The same for one task, before it is claimed by name.",
+    update(tasks).where(_THIS, _HELD, t.lease_until <= now()).values(**_taken_back).returning(*_TASK),
+)
+_due: CTE = (
+    select(t.id)
+    .where(t.parked != const(""), t.parked_until <= now())
+    .order_by(t.parked_until, t.number)
+    .limit(given_integer("limit"))
+    .with_for_update(skip_locked=True)
+    .cte("due")
+)
+add(
+    "queue_unpark",
+    "Put a batch of what is due back into the queue, in its old place. Not a change: no revision, no event.",
+    update(tasks)
+    .where(t.id.in_(select(_due.c.id)), t.parked != const(""), t.parked_until <= now())
+    .values(parked=const(""), parked_until=const(None), reserved_for=const(None))
+    .returning(t.id),
+)
+add(
+    "task_unpark",
+    "The same for one task, before it is claimed by name.",
+    update(tasks)
+    .where(_THIS, t.parked != const(""), t.parked_until <= now())
+    .values(parked=const(""), parked_until=const(None), reserved_for=const(None))
+    .returning(t.id),
+)
+
+_project_lease = select(projects.c.lease_seconds).where(projects.c.name == t.project).scalar_subquery()
+_lease = func.coalesce(
+    cast(given_integer("lease_seconds"), BigInteger), _project_lease, const(LEASE_SECONDS), type_=BIGINT
+)
+_claimed = {
+    "status": const(MOVE["claim"].target),
+    "assigned_agent": given_text("agent"),
+    "session_id": given_text("session"),
+    "lease_seconds": _lease,
+    "lease_until": plus_seconds(None, _lease),
+    "attempt": t.attempt + const(1),
+    "claimed_by": func.coalesce(t.claimed_by, given_text("agent"), type_=Text()),
+    "reserved_for": const(None),
+    **_CHANGED,
+}
+
+
+def _claim(*, by_project: bool = False, wait: bool = False, ready: ColumnElement[bool] = _READY) -> Update:
+    """Check and change at once: the head of the queue, locked (or skipped where somebody else is at it), is taken."""
+    role = [t.role_boundary == given_text("role")]
+    project = [t.project == given_text("project")] if by_project else []
+    picked = (
+        select(t.id)
+        .where(*role, *project, ready)
+        .order_by(*_QUEUE_ORDER)
+        .limit(given_integer("limit"))
+        .with_for_update(skip_locked=not wait)
+        .cte("picked")
+    )
+    return update(tasks).where(t.id.in_(select(picked.c.id)), ready).values(**_claimed).returning(*_TASK)
+
+
+add("claim_next", "Take the first ready tasks of a role.", _claim())
+add("claim_next_project", "Take the first ready tasks of a role in one project.", _claim(by_project=True))
+add(
+    "claim_next_wait",
+    "One more look that waits for rows others have locked: they may let go of them.",
+    _claim(wait=True),
+    only="postgresql",
+)
+add(
+    "claim_next_project_wait",
+    "The same in one project.",
+    _claim(by_project=True, wait=True),
+    only="postgresql",
+)
+_ready_or_waiting = and_(t.status == const(TODO), t.parked == const(""))
+add(
+    "claim_next_any",
+    "Take the first tasks of a role although they wait for others (`--respect-deps=false`); no index walk.",
+    _claim(ready=_ready_or_waiting),
+)
+add(
+    "claim_next_any_project",
+    "The same in one project.",
+    _claim(by_project=True, ready=_ready_or_waiting),
+)
+add(
+    "claim_task",
+    "Take one task by name, if it is ready.",
+    update(tasks).where(_THIS, _READY).values(**_claimed).returning(*_TASK),
+)
+add(
+    "attempt_open",
+    "The attempt that a claim opens: its number is the fencing token.",
+    insert(attempts).values(
+        task_id=given_text("task_id"),
+        attempt=given_integer("attempt"),
+        agent=given_text("agent"),
+        session_id=given_text("session"),
+        started_at=now(),
+    ),
+)
+add(
+    "attempt_close",
+    "End the open attempt of a task; the answer says whose it was.",
+    update(attempts)
+    .where(attempts.c.task_id == given_text("task_id"), attempts.c.ended_at.is_(None))
+    .values(ended_at=now(), outcome=given_text("outcome"), reason=given_text("reason"))
+    .returning(attempts.c.attempt, attempts.c.agent, attempts.c.session_id),
+)
+add(
+    "attempt",
+    "One attempt, to explain why a handle is no longer current.",
+    select(attempts).where(attempts.c.task_id == given_text("task_id"), attempts.c.attempt == given_integer("attempt")),
+)
+add(
+    "attempts_of_agent",
+    "How often an agent held a task: a bare id is accepted only from who held it once.",
+    select(func.count(attempts.c.attempt, type_=BIGINT).label("count")).where(
+        attempts.c.task_id == given_text("task_id"), attempts.c.agent == given_text("agent")
+    ),
+)
+add(
+    "attempts_of_task",
+    "The latest attempts of a task.",
+    select(attempts)
+    .where(attempts.c.task_id == given_text("task_id"))
+    .order_by(attempts.c.attempt.desc())
+    .limit(given_integer("limit")),
+)
+
+# --- the holder's verbs: each is guarded by the handle ----------------------------------------------------------------
+
+_own_lease = func.coalesce(
+    cast(given_integer("lease_seconds"), BigInteger), t.lease_seconds, const(LEASE_SECONDS), type_=BIGINT
+)
+add(
+    "claim_renew",
+    "Renew the lease; never to a shorter time.",
+    update(tasks)
+    .where(_CURRENT)
+    .values(lease_until=greatest(t.lease_until, plus_seconds(None, _own_lease)), **_CHANGED)
+    .returning(*_TASK),
+)
+add(
+    "claim_keep",
+    "Renew the lease as a sign of life: no revision, no history, no event.",
+    update(tasks)
+    .where(_CURRENT)
+    .values(lease_until=greatest(t.lease_until, plus_seconds(None, _own_lease)))
+    .returning(t.lease_until, t.lease_seconds),
+)
+
+
+def _leave(verb: str, **values: Any) -> Update:
+    """End the hold by one of the holder's moves."""
+    target = {"status": const(MOVE[verb].target)}
+    return update(tasks).where(_CURRENT).values(**target, **_NO_HOLDER, **values, **_CHANGED).returning(*_TASK)
+
+
+_given_result = {"result": func.coalesce(given_text("result"), t.result, type_=Text())}
+add("claim_complete", "The work is done.", _leave("complete", finished_at=now(), **_given_result))
+add("claim_submit", "The work is done and waits for a review.", _leave("submit", **_given_result, **_NO_REVIEWER))
+add("claim_block", "The work cannot go on.", _leave("block"))
+_after = plus_seconds(None, given_integer("after_seconds"))
+_delayed = cast(given_integer("after_seconds"), BigInteger).is_not(None)
+add(
+    "claim_release",
+    "Give the task back, to be claimed again at once or after a while.",
+    _leave(
+        "release",
+        not_before=case((_delayed, _after), else_=t.not_before),
+        parked=case((_delayed, const("later")), (t.not_before > now(), const("later")), else_=const("")),
+        parked_until=case((_delayed, _after), (t.not_before > now(), t.not_before), else_=const(None)),
+    ),
+)
+add(
+    "claim_transfer",
+    "Hand the task to another agent: the next attempt begins with a fresh lease.",
+    update(tasks)
+    .where(_CURRENT)
+    .values(
+        assigned_agent=given_text("to"),
+        session_id=const(None),
+        lease_until=plus_seconds(None, _own_lease),
+        lease_seconds=_own_lease,
+        attempt=t.attempt + const(1),
+        **_CHANGED,
+    )
+    .returning(*_TASK),
+)
+
+# --- one task, looked at or locked ------------------------------------------------------------------------------------
+
+add("task", "One task.", select(*_TASK).where(_THIS))
+add(
+    "task_lock",
+    "One task, locked for the verb that follows. (SQLite has one writer anyway.)",
+    select(*_TASK).where(_THIS).with_for_update(),
+)
+add(
+    "task_share",
+    "Hold a task's row still while an edge to it is added: a completion waits, or was before.",
+    select(t.id).where(_THIS).with_for_update(read=True),
+)
+add("task_by_dedup_key", "The task that a retry means.", select(*_TASK).where(t.dedup_key == given_text("dedup_key")))
+add("tasks_by_id", "Several tasks by name.", select(*_TASK).where(among(t.id, "ids")).order_by(t.number))
+
+add(
+    "task_insert",
+    "A new task.",
+    insert(tasks).values(
+        id=given_text("id"),
+        number=given_integer("number"),
+        title=given_text("title"),
+        body=given_text("body"),
+        status=const(TODO),
+        role_boundary=given_text("role"),
+        project=given_text("project"),
+        priority=given_integer("priority"),
+        max_attempts=func.coalesce(
+            cast(given_integer("max_attempts"), BigInteger),
+            select(projects.c.max_attempts).where(projects.c.name == given_text("project")).scalar_subquery(),
+            const(MAX_ATTEMPTS),
+        ),
+        not_before=given_instant("not_before"),
+        parked=case((given_instant("not_before") > given_instant("created_at"), const("later")), else_=const("")),
+        parked_until=case(
+            (given_instant("not_before") > given_instant("created_at"), given_instant("not_before")),
+            else_=const(None),
+        ),
+        dedup_key=given_text("dedup_key"),
+        created_by=given_text("created_by"),
+        folded=given_text("folded"),
+        created_at=given_instant("created_at"),
+        updated_at=given_instant("created_at"),
+    ),
+)
+add(
+    "scope_insert",
+    "A pattern that a task declares.",
+    insert_unless_there(
+        task_scopes,
+        "task_id",
+        "pattern",
+        task_id=given_text("task_id"),
+        pattern=given_text("pattern"),
+        mode=given_text("mode"),
+    ),
+)
+add(
+    "scopes_delete",
+    "Forget what a task declared.",
+    delete(task_scopes).where(task_scopes.c.task_id == given_text("task_id")),
+)
+add(
+    "scopes_of",
+    "What tasks declare.",
+    select(task_scopes.c.task_id, task_scopes.c.pattern, task_scopes.c.mode)
+    .where(among(task_scopes.c.task_id, "ids"))
+    .order_by(task_scopes.c.task_id, task_scopes.c.pattern),
+)
+
+# --- moves that are nobody's alone ------------------------------------------------------------------------------------
+
+
+def _move(verb: str, **values: Any) -> Update:
+    """A move of a locked task, guarded by where it may start."""
+    move = MOVE[verb]
+    return (
+        update(tasks)
+        .where(_THIS, _in(t.status, move.sources))
+        .values(status=const(move.target), **values, **_CHANGED)
+        .returning(*_TASK)
+    )
+
+
+add("task_unblock", "Back into the queue, with fresh attempts.", _move("unblock", expiries=const(0), **_BACK_IN_QUEUE))
+add("task_approve", "The review is passed.", _move("approve", finished_at=now(), **_NO_REVIEWER))
+add(
+    "task_reject",
+    "Back into the queue; a new round of work begins.",
+    _move("reject", expiries=const(0), rejected_attempt=t.attempt, **_NO_REVIEWER, **_BACK_IN_QUEUE),
+)
+add(
+    "task_cancel",
+    "Nobody shall do it any more.",
+    _move(
+        "cancel",
+        finished_at=now(),
+        parked=const(""),
+        parked_until=const(None),
+        reserved_for=const(None),
+        **_NO_HOLDER,
+        **_NO_REVIEWER,
+    ),
+)
+add(
+    "task_reopen",
+    "Back into the queue, with fresh attempts and without a result.",
+    _move("reopen", expiries=const(0), finished_at=const(None), result=const(None), **_BACK_IN_QUEUE),
+)
+add(
+    "task_edit",
+    "Change what was given; what is absent stays.",
+    update(tasks)
+    .where(_THIS)
+    .values(
+        title=given_text("title"),
+        body=given_text("body"),
+        folded=given_text("folded"),
+        priority=given_integer("priority"),
+        project=given_text("project"),
+        role_boundary=given_text("role"),
+        not_before=given_instant("not_before"),
+        parked=case(
+            (t.parked.in_([const("scope"), const("reserved")]), t.parked),
+            (and_(t.status == const(TODO), given_instant("not_before") > now()), const("later")),
+            else_=const(""),
+        ),
+        parked_until=case(
+            (t.parked.in_([const("scope"), const("reserved")]), t.parked_until),
+            (and_(t.status == const(TODO), given_instant("not_before") > now()), given_instant("not_before")),
+            else_=const(None),
+        ),
+        max_attempts=given_integer("max_attempts"),
+        **_CHANGED,
+    )
+    .returning(*_TASK),
+)
+add("task_touch", "Something about a task changed.", update(tasks).where(_THIS).values(**_CHANGED).returning(*_TASK))
+add(
+    "tasks_lock",
+    "Several tasks, locked in one order so that two batches never wait for each other.",
+    select(*_TASK).where(among(t.id, "ids")).order_by(t.number).with_for_update(),
+)
+add(
+    "tasks_set_priority",
+    "A new priority for several tasks.",
+    update(tasks).where(among(t.id, "ids")).values(priority=given_integer("priority"), **_CHANGED).returning(*_TASK),
+)
+add(
+    "tasks_set_project",
+    "A new project for several tasks.",
+    update(tasks).where(among(t.id, "ids")).values(project=given_text("project"), **_CHANGED).returning(*_TASK),
+)
+
+# --- review -----------------------------------------------------------------------------------------------------------
+
+_in_review = t.status == const(IN_REVIEW)
+_free_for_review = or_(t.reviewer.is_(None), t.review_until <= now())
+_worked_on_it = exists(
+    select(attempts.c.attempt).where(
+        attempts.c.task_id == t.id,
+        attempts.c.attempt > t.rejected_attempt,
+        attempts.c.agent == given_text("agent"),
+    )
+)
+_for_review = (
+    select(t.id)
+    .where(
+        _in_review,
+        _free_for_review,
+        optional(t.project, given_text("project")),
+        optional(t.id, given_text("task_id")),
+        ~_worked_on_it,
+    )
+    .order_by(*_QUEUE_ORDER)
+    .limit(const(1))
+    .with_for_update(skip_locked=True)
+    .cte("for_review")
+)
+add(
+    "review_claim",
+    "Take the first submitted task that nobody reviews and that the reviewer did not work on in this round.",
+    update(tasks)
+    .where(t.id.in_(select(_for_review.c.id)), _in_review, _free_for_review)
+    .values(reviewer=given_text("agent"), review_until=plus_seconds(None, given_integer("lease_seconds")), **_CHANGED)
+    .returning(*_TASK),
+)
+add(
+    "review_worked",
+    "Whether somebody held the task in this round of work.",
+    select(
+        exists(
+            select(attempts.c.attempt).where(
+                attempts.c.task_id == given_text("task_id"),
+                attempts.c.attempt > given_integer("rejected_attempt"),
+                attempts.c.agent == given_text("agent"),
+            )
+        ).label("worked")
+    ),
+)
+add(
+    "review_ids",
+    "A page of what waits for review.",
+    select(t.id, t.number)
+    .where(_in_review, optional(t.project, given_text("project")))
+    .order_by(*_QUEUE_ORDER)
+    .limit(given_integer("limit")),
+)
+
+# --- dependencies -----------------------------------------------------------------------------------------------------
+
+add(
+    "edge_insert",
+    "An edge, met if the dependency is done: its row is held still by task_share, and this is a later statement.",
+    insert_unless_there(
+        task_dependencies,
+        "task_id",
+        "depends_on_task_id",
+        task_id=given_text("task_id"),
+        depends_on_task_id=given_text("depends_on"),
+        met=select(t.status == const(DONE)).where(t.id == given_text("depends_on")).scalar_subquery(),
+    ).returning(edge.met),
+)
+add(
+    "edge_delete",
+    "Remove an edge; the answer says whether it was met.",
+    delete(task_dependencies)
+    .where(edge.task_id == given_text("task_id"), edge.depends_on_task_id == given_text("depends_on"))
+    .returning(edge.met),
+)
+add(
+    "edges_meet",
+    "The dependency is done: turn the edges that were not met. Each is turned by exactly one transaction.",
+    update(task_dependencies)
+    .where(edge.depends_on_task_id == given_text("depends_on"), edge.met.is_(const(False)))
+    .values(met=const(True))
+    .returning(edge.task_id),
+)
+add(
+    "edges_unmeet",
+    "The dependency is done no more: turn the edges back.",
+    update(task_dependencies)
+    .where(edge.depends_on_task_id == given_text("depends_on"), edge.met.is_(const(True)))
+    .values(met=const(False))
+    .returning(edge.task_id),
+)
+add(
+    "dependents_count_down",
+    "What was turned is subtracted; the answer says who became ready.",
+    update(tasks)
+    .where(among(t.id, "ids"))
+    .values(unmet_dependencies=t.unmet_dependencies - const(1))
+    .returning(t.id, t.status, t.unmet_dependencies, t.parked),
+)
+add(
+    "dependents_count_up",
+    "What was turned back is added.",
+    update(tasks).where(among(t.id, "ids")).values(unmet_dependencies=t.unmet_dependencies + const(1)).returning(t.id),
+)
+add(
+    "dependencies_of",
+    "What tasks depend on, with where each stands and what came of it.",
+    select(edge.task_id, edge.depends_on_task_id, edge.met, t.title, t.status, t.result)
+    .select_from(task_dependencies.join(tasks, t.id == edge.depends_on_task_id))
+    .where(among(edge.task_id, "ids"))
+    .order_by(edge.task_id, t.number),
+)
+add(
+    "dependents_of",
+    "Who depends on a task.",
+    select(edge.task_id, edge.met, t.title, t.status, t.number)
+    .select_from(task_dependencies.join(tasks, t.id == edge.task_id))
+    .where(edge.depends_on_task_id == given_text("task_id"))
+    .order_by(t.number)
+    .limit(given_integer("limit")),
+)
+_reach = (
+    select(edge.depends_on_task_id.label("id"))
+    .where(edge.task_id == given_text("from_task"))
+    .cte("reach", recursive=True)
+)
+_reach = _reach.union(
+    select(edge.depends_on_task_id).select_from(task_dependencies.join(_reach, edge.task_id == _reach.c.id))
+)
+add(
+    "edge_reaches",
+    "Whether one task waits for another, directly or through others: such an edge would close a circle.",
+    select(exists(select(_reach.c.id).where(_reach.c.id == given_text("to_task"))).label("reaches")),
+)
+
+# --- notes and history ------------------------------------------------------------------------------------------------
+
+add(
+    "note_insert",
+    "A note on a task.",
+    insert(notes)
+    .values(
+        task_id=given_text("task_id"),
+        author=given_text("author"),
+        note_type=given_text("note_type"),
+        content=given_text("content"),
+        folded=given_text("folded"),
+        created_at=now(),
+    )
+    .returning(notes.c.id, notes.c.created_at),
+)
+_NOTE = (notes.c.id, notes.c.task_id, notes.c.author, notes.c.note_type, notes.c.content, notes.c.created_at)
+add(
+    "notes_of",
+    "The newest notes of a task; `before` pages back.",
+    select(*_NOTE)
+    .where(
+        notes.c.task_id == given_text("task_id"),
+        optional(notes.c.id, given_integer("before"), notes.c.id < given_integer("before")),
+    )
+    .order_by(notes.c.id.desc())
+    .limit(given_integer("limit")),
+)
+add(
+    "history_insert",
+    "What happened to a task.",
+    insert(history).values(
+        task_id=given_text("task_id"),
+        agent=given_text("agent"),
+        action=given_text("action"),
+        attempt=given_integer("attempt"),
+        detail=given_text("detail"),
+        created_at=now(),
+    ),
+)
+add(
+    "history_of",
+    "The newest history of a task; `before` pages back.",
+    select(history)
+    .where(
+        history.c.task_id == given_text("task_id"),
+        optional(history.c.id, given_integer("before"), history.c.id < given_integer("before")),
+    )
+    .order_by(history.c.id.desc())
+    .limit(given_integer("limit")),
+)
+
+
+def _prune(table: Any, name: str) -> None:
+    finished = select(t.id).where(_in(t.status, FINAL))
+    batch = (
+        select(table.c.id)
+        .where(
+            table.c.id > given_integer("after"),
+            table.c.created_at < given_instant("before"),
+            table.c.task_id.in_(finished),
+        )
+        .order_by(table.c.id)
+        .limit(given_integer("limit"))
+    )
+    add(f"{name}_prunable", f"A batch of old {name} of finished tasks.", batch)
+    add(
+        f"{name}_delete",
+        f"Remove such a batch; {name} of live tasks stay, whatever their age.",
+        delete(table).where(
+            table.c.id > given_integer("after"),
+            table.c.id <= given_integer("through"),
+            table.c.created_at < given_instant("before"),
+            table.c.task_id.in_(finished),
+        ),
+    )
+
+
+_prune(notes, "notes")
+_prune(history, "history")
+
+# --- lists and figures ------------------------------------------------------------------------------------------------
+
+_filters = (
+    optional(t.status, given_text("status")),
+    optional(t.role_boundary, given_text("role")),
+    optional(t.assigned_agent, given_text("agent")),
+    optional(t.project, given_text("project")),
+)
+_behind = optional(
+    t.number,
+    given_integer("after_number"),
+    tuple_(*_QUEUE_ORDER)
+    > tuple_(given_integer("after_priority"), given_instant("after_created_at"), given_integer("after_number")),
+)
+add(
+    "tasks_list",
+    "A page of tasks in the queue's order.",
+    select(*_TASK).where(*_filters, _behind).order_by(*_QUEUE_ORDER).limit(given_integer("limit")),
+)
+_has_note = exists(select(notes.c.id).where(notes.c.task_id == t.id, contains(notes.c.folded, given_text("needle"))))
+add(
+    "tasks_search",
+    "A page of tasks whose title, body or notes hold a text; literal and case-folded.",
+    select(*_TASK)
+    .where(*_filters, or_(contains(t.folded, given_text("needle")), _has_note), _behind)
+    .order_by(*_QUEUE_ORDER)
+    .limit(given_integer("limit")),
+)
+add(
+    "tasks_held",
+    "What an agent holds now.",
+    select(*_TASK)
+    .where(_HELD, t.assigned_agent == given_text("agent"))
+    .order_by(t.number)
+    .limit(given_integer("limit")),
+)
+add(
+    "tasks_after",
+    "A page of all tasks by number, for an export.",
+    select(*_TASK).where(t.number > given_integer("after")).order_by(t.number).limit(given_integer("limit")),
+)
+add("tasks_any", "Whether there is any task.", select(exists(select(t.id)).label("any")))
+add(
+    "tasks_counts",
+    "How many tasks stand where, by role.",
+    select(t.status, t.role_boundary, func.count(t.id, type_=BIGINT).label("count"))
+    .where(optional(t.project, given_text("project")))
+    .group_by(t.status, t.role_boundary)
+    .order_by(t.status, t.role_boundary),
+)
+add(
+    "tasks_expired_count",
+    "How many leases are past and not yet taken back.",
+    select(func.count(t.id, type_=BIGINT).label("count")).where(
+        _HELD, t.lease_until <= now(), optional(t.project, given_text("project"))
+    ),
+)
+_since = given_instant("since")
+_finished_on = day_of(t.finished_at)
+_created_on = day_of(t.created_at)
+add(
+    "burn_created",
+    "How many tasks came in on each day.",
+    select(_created_on.label("day"), func.count(t.id, type_=BIGINT).label("count"))
+    .where(t.created_at >= _since, optional(t.project, given_text("project")))
+    .group_by(_created_on)
+    .order_by(_created_on),
+)
+add(
+    "burn_finished",
+    "How many tasks were done or cancelled on each day.",
+    select(_finished_on.label("day"), t.status, func.count(t.id, type_=BIGINT).label("count"))
+    .where(t.finished_at >= _since, optional(t.project, given_text("project")))
+    .group_by(_finished_on, t.status)
+    .order_by(_finished_on, t.status),
+)
+_dependency = tasks.alias("dependency")
+add(
+    "tasks_unreachable",
+    "Live tasks that wait for a cancelled one: without somebody's help they never become ready.",
+    select(t.id, t.title, t.project, t.number, _dependency.c.id.label("depends_on"))
+    .select_from(
+        task_dependencies.join(tasks, t.id == edge.task_id).join(
+            _dependency, _dependency.c.id == edge.depends_on_task_id
+        )
+    )
+    .where(
+        edge.met.is_(const(False)),
+        _dependency.c.status == const(CANCELLED),
+        _in(t.status, (TODO, IN_PROGRESS, BLOCKED, IN_REVIEW)),
+        optional(t.project, given_text("project")),
+    )
+    .order_by(t.number, _dependency.c.number)
+    .limit(given_integer("limit")),
+)
+add(
+    "tasks_blocked",
+    "What is BLOCKED, for a look.",
+    select(t.id, t.number)
+    .where(t.status == const(BLOCKED), optional(t.project, given_text("project")))
+    .order_by(t.number)
+    .limit(given_integer("limit")),
+)
+_live = t.status.not_in([const(status) for status in FINAL])
+add(
+    "tasks_twins",
+    "Live tasks of one title and role: perhaps dispatched twice.",
+    select(func.min(t.id, type_=Text()).label("first"), func.count(t.id, type_=BIGINT).label("count"))
+    .where(_live, optional(t.project, given_text("project")))
+    .group_by(t.title, t.role_boundary, t.project)
+    .having(func.count(t.id, type_=BIGINT) > const(1))
+    .order_by(func.min(t.number))
+    .limit(given_integer("limit")),
+)
+_in_role = and_(t.role_boundary == given_text("role"), optional(t.project, given_text("project")))
+add(
+    "queue_census",
+    "Why a role finds nothing: how many of its tasks stand where, and the next due time.",
+    select(
+        func.count(t.id, type_=BIGINT).label("total"),
+        func.coalesce(func.sum(case((_READY, const(1)), else_=const(0))), const(0), type_=BIGINT).label("ready"),
+        func.coalesce(
+            func.sum(case((and_(t.status == const(TODO), t.unmet_dependencies > const(0)), const(1)), else_=const(0))),
+            const(0),
+            type_=BIGINT,
+        ).label("waiting"),
+        func.coalesce(
+            func.sum(
+                case(
+                    (
+                        and_(t.status == const(TODO), t.unmet_dependencies == const(0), t.parked == const("later")),
+                        const(1),
+                    ),
+                    else_=const(0),
+                )
+            ),
+            const(0),
+            type_=BIGINT,
+        ).label("later"),
+        func.coalesce(func.sum(case((_HELD, const(1)), else_=const(0))), const(0), type_=BIGINT).label("held"),
+        func.coalesce(
+            func.sum(case((t.status == const(BLOCKED), const(1)), else_=const(0))), const(0), type_=BIGINT
+        ).label("blocked"),
+        func.coalesce(func.sum(case((_in_review, const(1)), else_=const(0))), const(0), type_=BIGINT).label(
+            "in_review"
+        ),
+        func.min(case((_HELD, t.lease_until)), type_=DateTime(timezone=True)).label("next_expiry"),
+        func.min(case((t.parked == const("later"), t.parked_until)), type_=DateTime(timezone=True)).label("next_due"),
+    ).where(_in_role, _live),
+)
+add(
+    "queue_next_due",
+    "When the queue next changes by itself: the first lease to end, the first task to come due.",
+    select(
+        select(func.min(t.lease_until, type_=DateTime(timezone=True))).where(_HELD).scalar_subquery().label("expiry"),
+        select(func.min(t.parked_until, type_=DateTime(timezone=True)))
+        .where(t.parked != const(""))
+        .scalar_subquery()
+        .label("due"),
+        now().label("now"),
+    ),
+)
+add(
+    "roles_with_ready",
+    "Which roles have ready tasks, for whoever asks with the wrong one.",
+    select(t.role_boundary, func.count(t.id, type_=BIGINT).label("count"))
+    .where(_READY, optional(t.project, given_text("project")))
+    .group_by(t.role_boundary)
+    .order_by(t.role_boundary)
+    .limit(const(20)),
+)
+
+# --- projects ---------------------------------------------------------------------------------------------------------
+
+add(
+    "project_insert",
+    "Settings of a project begin with its name.",
+    insert_unless_there(projects, "name", name=given_text("name")),
+)
+add(
+    "project_set",
+    "A project's default lease and attempts.",
+    update(projects)
+    .where(projects.c.name == given_text("name"))
+    .values(lease_seconds=given_integer("lease_seconds"), max_attempts=given_integer("max_attempts"))
+    .returning(projects.c.name, projects.c.lease_seconds, projects.c.max_attempts),
+)
+add(
+    "project",
+    "A project's settings.",
+    select(projects.c.name, projects.c.lease_seconds, projects.c.max_attempts).where(
+        projects.c.name == given_text("name")
+    ),
+)
+add(
+    "projects_list",
+    "All projects that have tasks or settings.",
+    select(t.project.label("name"), func.count(t.id, type_=BIGINT).label("tasks"))
+    .group_by(t.project)
+    .order_by(t.project)
+    .limit(given_integer("limit")),
+)

@@ -1,0 +1,81 @@
+"""A task's story: each change writes its history row and its event in its own transaction, or neither."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from coordinate import events, inputs
+from coordinate.db.engine import Row, Tx
+from coordinate.errors import NotFound
+from coordinate.records import Dependency, Task
+
+
+def record(
+    tx: Tx,
+    row: Row,
+    action: str,
+    event_type: str,
+    *,
+    agent: str,
+    attempt: int | None = None,
+    detail: str = "",
+    to: str | None = None,
+    **payload: object,
+) -> None:
+    """Write what happened to a task by `agent` (and `to` whom it went, if it did).
+
+    The event's payload values are texts, and empty ones are left out, as its readers expect.
+    """
+    tx.run("history_insert", task_id=row.id, agent=agent, action=action, attempt=attempt, detail=detail)
+    who = {"agent": agent} if to is None else {"agent": to, "from_agent": agent}
+    said = _payload(row, **who, attempt=attempt, **payload)
+    events.append(tx, event_type, said, project=row.project, agent=agent, ref=row.id)
+
+
+def _payload(row: Row, **more: object) -> dict[str, str]:
+    said = {"task_id": row.id, "title": row.title, "project": row.project, "priority": row.priority}
+    return {key: str(value) for key, value in (said | more).items() if value not in (None, "")}
+
+
+def find(tx: Tx, task_id: str, *, lock: bool = False) -> Row:
+    """The task, locked for the rest of the transaction if asked; raises `NotFound`."""
+    row = tx.one("task_lock" if lock else "task", task_id=task_id)
+    if row is None:
+        raise NotFound(f"there is no {task_id}", hint="coordinate task list shows what there is", task_id=task_id)
+    return row
+
+
+def task_of(tx: Tx, row: Row) -> Task:
+    """The record of one row, with what it depends on."""
+    return tasks_of(tx, [row])[0]
+
+
+def tasks_of(tx: Tx, rows: Iterable[Row]) -> list[Task]:
+    """The records of a page of rows, with what they depend on."""
+    rows = list(rows)
+    waits: dict[str, list[str]] = {}
+    for edge in dependency_rows(tx, [row.id for row in rows]):
+        waits.setdefault(edge.task_id, []).append(edge.depends_on_task_id)
+    return [Task(**vars(row), depends_on=tuple(waits.get(row.id, ()))) for row in rows]
+
+
+def dependency_rows(tx: Tx, ids: list[str]) -> list[Row]:
+    return tx.all("dependencies_of", ids=ids) if ids else []
+
+
+def dependency_of(row: Row) -> Dependency:
+    return Dependency(row.depends_on_task_id, row.title, row.status, row.met, row.result)
+
+
+def note(tx: Tx, task_id: str, author: str, note_type: str | None, content: str) -> Row:
+    """Add a note to a task."""
+    row = tx.one(
+        "note_insert",
+        task_id=task_id,
+        author=author,
+        note_type=note_type,
+        content=content,
+        folded=inputs.fold(content),
+    )
+    assert row is not None
+    return row

@@ -1,0 +1,537 @@
+"""Tasks: dispatched one or many at a time, edited, commented on, cancelled, reopened, looked at, listed, exported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from coordinate import counters, inputs, paths
+from coordinate.db.engine import Row, Tx
+from coordinate.errors import InvalidInput, InvalidState, OutdatedRevision
+from coordinate.plans import PlannedTask, order_of
+from coordinate.records import (
+    Attempt,
+    Cancelled,
+    Dispatched,
+    ExportedTask,
+    HistoryEntry,
+    Note,
+    Project,
+    Scope,
+    Task,
+    TaskPage,
+    TaskView,
+)
+from coordinate.states import FINAL, IN_PROGRESS, MOVE
+from coordinate.work import dependencies, story
+from coordinate.work.claims import wrong_state
+
+SCOPES_MAX = 100
+ATTEMPTS_SHOWN = 20
+EXPORT_PAGE = 100
+STORY_MAX = 1_000_000
+
+# --- dispatch ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _New:
+    """A task about to be written; every value has been checked."""
+
+    title: str
+    role: str
+    project: str
+    priority: int
+    body: str
+    depends_on: list[str]
+    scopes: list[str]
+    not_before: datetime | None
+    dedup_key: str | None
+    max_attempts: int | None
+
+
+def dispatch(
+    tx: Tx,
+    *,
+    title: str,
+    role: str,
+    project: str = "default",
+    priority: int = 100,
+    body: str = "",
+    depends_on: Sequence[str] = (),
+    scopes: Sequence[str] = (),
+    not_before: datetime | None = None,
+    dedup_key: str | None = None,
+    max_attempts: int | None = None,
+    agent: str = "",
+) -> Dispatched:
+    """Put a new task into the queue of a role and return it.
+
+    `priority` 0..999, lower is sooner. `depends_on` lists tasks that must be DONE first; a cancelled one is refused.
+    `scopes` are paths or globs that the work means to change. `not_before` (aware) keeps it out of the queue until
+    then. `dedup_key` makes a retry harmless: the same key again answers the task it made, with `already`. Ids rise
+    without gaps; a refused dispatch uses none. Raises `InvalidInput`, `NotFound`, `UnreachableDependency`.
+    """
+    new = _checked(
+        title=title,
+        role=role,
+        project=project,
+        priority=priority,
+        body=body,
+        depends_on=depends_on,
+        scopes=scopes,
+        not_before=not_before,
+        dedup_key=dedup_key,
+        max_attempts=max_attempts,
+    )
+    return _write(tx, [new], {}, agent=agent or "system")[0]
+
+
+def dispatch_plan(
+    tx: Tx, *, plan: Sequence[PlannedTask], project: str = "default", agent: str = ""
+) -> list[Dispatched]:
+    """Put all tasks of a plan (see `plans.parse_plan`) into the queue, in the plan's order, or none of them.
+
+    Dependencies may name other tasks of the plan by their local key, or tasks that exist. Raises as `dispatch`.
+    """
+    ordered = order_of(plan)
+    if not ordered:
+        raise InvalidInput("the plan has no tasks", field="plan")
+    news = [
+        _checked(
+            title=each.title,
+            role=each.role,
+            project=each.project or project,
+            priority=each.priority,
+            body=each.body,
+            depends_on=(),
+            scopes=each.scopes,
+            not_before=each.not_before,
+            dedup_key=each.dedup_key,
+            max_attempts=each.max_attempts,
+        )
+        for each in ordered
+    ]
+    place = {each.key: index for index, each in enumerate(ordered) if each.key}
+    waits = {index: list(each.depends_on) for index, each in enumerate(ordered) if each.depends_on}
+    local = {
+        index: [place[name] if name in place else inputs.task_id(name, "depends_on") for name in names]
+        for index, names in waits.items()
+    }
+    return _write(tx, news, local, agent=agent or "system")
+
+
+def _checked(*, depends_on: Sequence[str], scopes: Sequence[str], **given: Any) -> _New:
+    not_before, dedup_key, attempts = given["not_before"], given["dedup_key"], given["max_attempts"]
+    return _New(
+        title=inputs.title(given["title"]),
+        role=inputs.name(given["role"], "role"),
+        project=inputs.name(given["project"], "project"),
+        priority=inputs.priority(given["priority"]),
+        body=inputs.text(given["body"], "body"),
+        depends_on=inputs.task_ids(depends_on, "depends_on", most=inputs.DEPENDENCIES_MAX),
+        scopes=_patterns(scopes),
+        not_before=None if not_before is None else inputs.instant(not_before, "not_before"),
+        dedup_key=None if dedup_key is None else inputs.line(dedup_key, "dedup_key", limit=200),
+        max_attempts=None
+        if attempts is None
+        else inputs.integer(attempts, "max_attempts", least=1, most=inputs.ATTEMPTS_MAX),
+    )
+
+
+def _patterns(scopes: Sequence[str]) -> list[str]:
+    if isinstance(scopes, str):
+        raise InvalidInput("scopes must be a list of patterns", field="scopes")
+    patterns = list(dict.fromkeys(paths.canonical(pattern) for pattern in scopes))
+    if len(patterns) > SCOPES_MAX:
+        raise InvalidInput(f"a task declares at most {SCOPES_MAX} scopes, not {len(patterns)}", field="scopes")
+    return patterns
+
+
+def _write(tx: Tx, news: list[_New], local: dict[int, list[int | str]], *, agent: str) -> list[Dispatched]:
+    """Write new tasks in order. The counter's row, locked first, also keeps two with one dedup key apart."""
+    author = agent if agent == "system" else inputs.agent(agent)
+    known = _already_dispatched(tx, news)
+    fresh = [index for index in range(len(news)) if index not in known]
+    if not fresh:
+        return [Dispatched(story.task_of(tx, known[index]), already=True) for index in range(len(news))]
+    first, now = counters.take(tx, "task", len(fresh))
+    if late := _already_dispatched(tx, [news[index] for index in fresh]):
+        # Somebody dispatched the same key between our look and our turn at the counter: give the numbers back.
+        counters.take(tx, "task", -len(fresh))
+        known |= {fresh[place]: row for place, row in late.items()}
+        fresh = [index for index in fresh if index not in known]
+        first, now = counters.take(tx, "task", len(fresh)) if fresh else (0, now)
+    ids = {index: f"TASK-{first + place}" for place, index in enumerate(fresh)}
+    tx.run_many("task_insert", [_row(news[index], ids[index], author, now) for index in fresh])
+    ids |= {index: row.id for index, row in known.items()}
+    for index in fresh:
+        named = [ids[each] if isinstance(each, int) else each for each in local.get(index, [])]
+        if depends_on := list(dict.fromkeys(news[index].depends_on + named)):
+            dependencies.add_edges(tx, ids[index], depends_on, new=True)
+        for pattern in news[index].scopes:
+            tx.run("scope_insert", task_id=ids[index], pattern=pattern, mode="exclusive")
+    rows = _rows(tx, [ids[index] for index in range(len(news))])
+    for index in fresh:
+        row = rows[ids[index]]
+        story.record(tx, row, "DISPATCH", "task.created", agent=author, role_boundary=row.role_boundary)
+        if row.unmet_dependencies == 0 and row.parked == "":
+            tx.announce("ready")
+    tasks = story.tasks_of(tx, [rows[ids[index]] for index in range(len(news))])
+    return [Dispatched(task, already=index in known) for index, task in enumerate(tasks)]
+
+
+def _already_dispatched(tx: Tx, news: list[_New]) -> dict[int, Row]:
+    found = {}
+    for index, new in enumerate(news):
+        if new.dedup_key is not None and (row := tx.one("task_by_dedup_key", dedup_key=new.dedup_key)):
+            found[index] = row
+    return found
+
+
+def _row(new: _New, task_id: str, author: str, now: datetime) -> dict[str, Any]:
+    return {
+        "id": task_id,
+        "number": inputs.task_number(task_id),
+        "title": new.title,
+        "body": new.body,
+        "role": new.role,
+        "project": new.project,
+        "priority": new.priority,
+        "max_attempts": new.max_attempts,
+        "not_before": new.not_before,
+        "dedup_key": new.dedup_key,
+        "created_by": author,
+        "folded": _folded(new.title, new.body),
+        "created_at": now,
+    }
+
+
+def _rows(tx: Tx, ids: list[str]) -> dict[str, Row]:
+    found: dict[str, Row] = {}
+    for start in range(0, len(ids), inputs.IDS_MAX):
+        found |= {row.id: row for row in tx.all("tasks_by_id", ids=ids[start : start + inputs.IDS_MAX])}
+    return found
+
+
+def _folded(title: str, body: str) -> str:
+    return inputs.fold(f"{title}\n{body}" if body else title)
+
+
+# --- moves that are nobody's alone ------------------------------------------------------------------------------------
+
+
+def unblock(tx: Tx, *, task: str, note: str = "", agent: str = "") -> Task:
+    """Put a BLOCKED task back into the queue with fresh attempts; `note` (at most 10,000 characters) says what changed.
+
+    Raises `InvalidState` unless it is BLOCKED.
+    """
+    row = _move(tx, "unblock", task, agent, detail=inputs.text(note, "note", limit=inputs.NOTE_MAX))
+    if note:
+        story.note(tx, row.id, inputs.agent(agent), "COMMENT", note)
+    _announce(tx, row)
+    return story.task_of(tx, row)
+
+
+def cancel(tx: Tx, *, task: str, reason: str = "", agent: str = "") -> Cancelled:
+    """End a task that nobody shall do any more. Who held it holds it no longer; `reopen` brings it back.
+
+    The answer lists the live tasks that depend on it (`stranded`): they never become ready unless the dependency is
+    removed, or this task reopened and done. Against a completion at the same moment exactly one of the two happens.
+    """
+    reason = inputs.text(reason, "reason", limit=inputs.REASON_MAX)
+    row = _move(tx, "cancel", task, agent, detail=reason, reason=reason)
+    ended = tx.one("attempt_close", task_id=row.id, outcome="cancelled", reason=reason)
+    stranded = dependencies.waiting_for(tx, row.id)
+    return Cancelled(story.task_of(tx, row), ended.agent if ended else None, stranded)
+
+
+def reopen(tx: Tx, *, task: str, reason: str = "", agent: str = "") -> Task:
+    """Put a DONE or CANCELLED task back into the queue; whoever depended on it waits for it again.
+
+    Dependents that are held or finished already stay so; those still in the queue leave it until this is done.
+    """
+    reason = inputs.text(reason, "reason", limit=inputs.REASON_MAX)
+    row = _move(tx, "reopen", task, agent, detail=reason, reason=reason)
+    dependencies.unmet_by(tx, row.id)
+    _announce(tx, row)
+    return story.task_of(tx, row)
+
+
+def _move(tx: Tx, verb: str, task: str, agent: str, *, detail: str, **payload: object) -> Row:
+    """A move that asks nothing of the caller but where the task stands; the row is locked, so the reason is exact."""
+    task_id, agent = inputs.task_id(task), inputs.agent(agent)
+    before = story.find(tx, task_id, lock=True)
+    row = tx.one(f"task_{verb}", task_id=task_id)
+    if row is None:
+        raise wrong_state(before, verb)
+    move = MOVE[verb]
+    attempt = before.attempt if before.status == IN_PROGRESS else None
+    story.record(tx, row, move.action, move.event, agent=agent, attempt=attempt, detail=detail, **payload)
+    return row
+
+
+def _announce(tx: Tx, row: Row) -> None:
+    if row.unmet_dependencies == 0 and row.parked == "":
+        tx.announce("ready")
+
+
+# --- words and edits --------------------------------------------------------------------------------------------------
+
+
+def comment(tx: Tx, *, task: str, text: str, note_type: str = "COMMENT", agent: str = "") -> Note:
+    """Write a note on any task, held or not, by anyone; it renews nothing. At most 10,000 characters."""
+    task_id, agent = inputs.task_id(task), inputs.agent(agent)
+    content = inputs.text(text, "text", limit=inputs.NOTE_MAX, blank=False)
+    note_type = inputs.note_type(note_type, ("COMMENT", "DECISION", "REVIEW", "ERROR"))
+    row = story.find(tx, task_id)
+    written = story.note(tx, task_id, agent, note_type, content)
+    story.record(tx, row, "COMMENT", "task.commented", agent=agent, note_type=note_type)
+    return Note(written.id, task_id, agent, note_type, content, written.created_at)
+
+
+_UNCHANGED: Any = object()
+
+
+def edit(
+    tx: Tx,
+    *,
+    task: str,
+    title: str | None = None,
+    body: str | None = None,
+    priority: int | None = None,
+    project: str | None = None,
+    role: str | None = None,
+    scopes: Sequence[str] | None = None,
+    not_before: datetime | None = None,
+    clear_not_before: bool = False,
+    max_attempts: int | None = None,
+    expected_revision: int | None = None,
+    agent: str = "",
+) -> Task:
+    """Change what a task says; what is not given stays. History and event name each field with its old value.
+
+    Allowed at every status but DONE and CANCELLED. `scopes` replaces the list; `clear_not_before` lets it start now.
+    With `expected_revision` it is refused as `OutdatedRevision` when somebody changed the task since.
+    """
+    task_id, agent = inputs.task_id(task), inputs.agent(agent)
+    before = story.find(tx, task_id, lock=True)
+    if expected_revision is not None and before.revision != expected_revision:
+        raise OutdatedRevision(
+            f"{task_id} is at revision {before.revision}, not {expected_revision}: somebody changed it",
+            hint=f"read it again: coordinate task view {task_id}",
+            task_id=task_id,
+            revision=int(before.revision),
+        )
+    if before.status in FINAL:
+        raise InvalidState(
+            f"{task_id} is {before.status} and is not edited any more", hint="reopen it first", status=before.status
+        )
+    wanted = {
+        "title": before.title if title is None else inputs.title(title),
+        "body": before.body if body is None else inputs.text(body, "body"),
+        "priority": before.priority if priority is None else inputs.priority(priority),
+        "project": before.project if project is None else inputs.name(project, "project"),
+        "role": before.role_boundary if role is None else inputs.name(role, "role"),
+        "not_before": before.not_before if not_before is None else inputs.instant(not_before, "not_before"),
+        "max_attempts": before.max_attempts
+        if max_attempts is None
+        else inputs.integer(max_attempts, "max_attempts", least=1, most=inputs.ATTEMPTS_MAX),
+    }
+    if clear_not_before:
+        wanted["not_before"] = None
+    old = {name: getattr(before, "role_boundary" if name == "role" else name) for name in wanted}
+    changed = {name: old[name] for name in wanted if wanted[name] != old[name]}
+    if scopes is not None and _replace_scopes(tx, task_id, _patterns(scopes)):
+        changed["scopes"] = "replaced"
+    if not changed:
+        return story.task_of(tx, before)
+    row = tx.one("task_edit", task_id=task_id, folded=_folded(wanted["title"], wanted["body"]), **wanted)
+    assert row is not None
+    detail = "; ".join(f"{name} was {_brief(value)}" for name, value in changed.items())
+    story.record(
+        tx, row, "UPDATE", "task.updated", agent=agent, detail=detail[: inputs.REASON_MAX], fields=",".join(changed)
+    )
+    _announce(tx, row)
+    return story.task_of(tx, row)
+
+
+def _replace_scopes(tx: Tx, task_id: str, patterns: list[str]) -> bool:
+    if sorted(patterns) == sorted(row.pattern for row in tx.all("scopes_of", ids=[task_id])):
+        return False
+    tx.run("scopes_delete", task_id=task_id)
+    for pattern in patterns:
+        tx.run("scope_insert", task_id=task_id, pattern=pattern, mode="exclusive")
+    return True
+
+
+def _brief(value: object) -> str:
+    shown = str(value).replace("\n", " ")
+    return shown if len(shown) <= 80 else shown[:77] + "..."
+
+
+def set_priority(tx: Tx, *, tasks: Sequence[str], priority: int, agent: str = "system") -> int:
+    """Give several tasks one priority, in one transaction; unknown ids are left out. Returns how many changed."""
+    priority = inputs.priority(priority)
+    rows = _set_many(tx, "tasks_set_priority", tasks, priority=priority)
+    for row in rows:
+        detail = f"priority set to {priority}"
+        story.record(tx, row, "UPDATE", "task.priority_updated", agent=agent or "system", detail=detail)
+    return len(rows)
+
+
+def set_project(tx: Tx, *, tasks: Sequence[str], project: str, agent: str = "system") -> int:
+    """Move several tasks to one project, in one transaction; unknown ids are left out. Returns how many changed."""
+    project = inputs.name(project, "project")
+    rows = _set_many(tx, "tasks_set_project", tasks, project=project)
+    for row in rows:
+        detail = f"project set to {project}"
+        story.record(tx, row, "UPDATE", "task.project_updated", agent=agent or "system", detail=detail)
+    return len(rows)
+
+
+def _set_many(tx: Tx, statement: str, tasks: Sequence[str], **value: object) -> list[Row]:
+    ids = inputs.task_ids(tasks, "tasks")
+    if not ids:
+        raise InvalidInput("no task is named", field="tasks")
+    tx.all("tasks_lock", ids=ids)  # in one order, so that two batches never wait for each other in a circle
+    return sorted(tx.all(statement, ids=ids, **value), key=lambda row: int(row.number))
+
+
+def set_project_defaults(
+    tx: Tx, *, name: str, lease_seconds: int | None = None, max_attempts: int | None = None
+) -> Project:
+    """Set what claims and new tasks of a project get unless told otherwise; None means the program's default."""
+    name = inputs.name(name, "name")
+    lease = None if lease_seconds is None else inputs.lease_seconds(lease_seconds)
+    if max_attempts is not None:
+        max_attempts = inputs.integer(max_attempts, "max_attempts", least=1, most=inputs.ATTEMPTS_MAX)
+    tx.run("project_insert", name=name)
+    row = tx.one("project_set", name=name, lease_seconds=lease, max_attempts=max_attempts)
+    assert row is not None
+    return Project(**vars(row))
+
+
+# --- looking ----------------------------------------------------------------------------------------------------------
+
+
+def view(
+    tx: Tx,
+    *,
+    task: str,
+    notes: int = 20,
+    history: int = 20,
+    notes_before: int | None = None,
+    history_before: int | None = None,
+) -> TaskView:
+    """A task's whole story: newest notes and history first, `notes` and `history` of each (0 to 1,000).
+
+    `notes_before` and `history_before` (ids) page back; `more_notes` and `more_history` of the answer give them.
+    """
+    task_id = inputs.task_id(task)
+    row = story.find(tx, task_id)
+    note_rows = _story_page(tx, "notes_of", task_id, notes, notes_before, "notes")
+    history_rows = _story_page(tx, "history_of", task_id, history, history_before, "history")
+    waits = [story.dependency_of(edge) for edge in story.dependency_rows(tx, [task_id])]
+    return TaskView(
+        task=Task(**vars(row), depends_on=tuple(each.id for each in waits)),
+        notes=tuple(Note(**vars(each)) for each in note_rows[:notes]),
+        history=tuple(HistoryEntry(**vars(each)) for each in history_rows[:history]),
+        dependencies=tuple(waits),
+        dependents=tuple(each.task_id for each in tx.all("dependents_of", task_id=task_id, limit=100)),
+        scopes=tuple(Scope(each.pattern, each.mode) for each in tx.all("scopes_of", ids=[task_id])),
+        attempts=tuple(
+            Attempt(**vars(each)) for each in tx.all("attempts_of_task", task_id=task_id, limit=ATTEMPTS_SHOWN)
+        ),
+        more_notes=int(note_rows[notes - 1].id) if len(note_rows) > notes > 0 else None,
+        more_history=int(history_rows[history - 1].id) if len(history_rows) > history > 0 else None,
+    )
+
+
+def _story_page(tx: Tx, statement: str, task_id: str, count: int, before: int | None, field: str) -> list[Row]:
+    count = inputs.integer(count, field, least=0, most=inputs.LIST_MAX)
+    if before is not None:
+        before = inputs.integer(before, f"{field}_before", least=0, most=inputs.BIGINT_MAX)
+    return tx.all(statement, task_id=task_id, before=before, limit=count + 1)
+
+
+def list_tasks(
+    tx: Tx,
+    *,
+    status: str | None = None,
+    role: str | None = None,
+    assigned_to: str | None = None,
+    project: str | None = None,
+    query: str | None = None,
+    after: str | None = None,
+    limit: int = 100,
+) -> TaskPage:
+    """A page of tasks in the queue's order (priority, created_at, number), narrowed by any of the filters.
+
+    `query` is text that the title, the body or a note holds: literal, in any letter case. `after` is the `next` of
+    the page before; `limit` at most 1,000.
+    """
+    limit = inputs.limit(limit)
+    wanted: dict[str, Any] = {
+        "status": None if status is None else inputs.status(status),
+        "role": None if role is None else inputs.name(role, "role"),
+        "agent": None if assigned_to is None else inputs.name(assigned_to, "assigned_to"),
+        "project": None if project is None else inputs.name(project, "project"),
+        "limit": limit + 1,
+        **_page_after(after),
+    }
+    if query is None:
+        rows = tx.all("tasks_list", **wanted)
+    else:
+        needle = inputs.fold(inputs.text(query, "query", limit=inputs.QUERY_MAX))
+        rows = tx.all("tasks_search", needle=needle, **wanted)
+    page = rows[:limit]
+    return TaskPage(tuple(story.tasks_of(tx, page)), _page_mark(page[-1]) if len(rows) > limit else None)
+
+
+def _page_mark(row: Row) -> str:
+    return f"{row.priority}~{row.created_at.isoformat()}~{row.number}"
+
+
+def _page_after(mark: str | None) -> dict[str, Any]:
+    if mark is None:
+        return {"after_priority": None, "after_created_at": None, "after_number": None}
+    try:
+        priority, created_at, number = mark.split("~")
+        return {
+            "after_priority": inputs.priority(int(priority)),
+            "after_created_at": inputs.parse_instant(created_at, "after"),
+            "after_number": inputs.integer(int(number), "after", least=0, most=inputs.BIGINT_MAX),
+        }
+    except (ValueError, AttributeError):
+        raise InvalidInput("after is no page mark", hint="give the `next` of the page before", field="after") from None
+
+
+def export_page(tx: Tx, *, after: int = 0, limit: int = EXPORT_PAGE) -> list[ExportedTask]:
+    """A page of everything there is about tasks, by number, behind task number `after`; at most 1,000.
+
+    Within a task nothing is left out, so a page holds as much as its tasks do.
+    """
+    after = inputs.integer(after, "after", least=0, most=inputs.BIGINT_MAX)
+    rows = tx.all("tasks_after", after=after, limit=inputs.limit(limit))
+    scopes: dict[str, list[Scope]] = {}
+    for each in tx.all("scopes_of", ids=[row.id for row in rows]):
+        scopes.setdefault(each.task_id, []).append(Scope(each.pattern, each.mode))
+    return [
+        ExportedTask(
+            task=task,
+            notes=tuple(Note(**vars(each)) for each in _whole(tx, "notes_of", task.id)),
+            history=tuple(HistoryEntry(**vars(each)) for each in _whole(tx, "history_of", task.id)),
+            attempts=tuple(
+                Attempt(**vars(each)) for each in reversed(tx.all("attempts_of_task", task_id=task.id, limit=STORY_MAX))
+            ),
+            scopes=tuple(scopes.get(task.id, ())),
+        )
+        for task in story.tasks_of(tx, rows)
+    ]
+
+
+def _whole(tx: Tx, statement: str, task_id: str) -> list[Row]:
+    return list(reversed(tx.all(statement, task_id=task_id, before=None, limit=STORY_MAX)))
