@@ -6,6 +6,7 @@ all that will ever be sent. A test keeps them equal to what the `statements.py` 
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from coordinate import shared_statements
@@ -15,6 +16,7 @@ from coordinate.work import statements as work_statements
 
 ROOMS: list[Statements] = [shared_statements.STATEMENTS, work_statements.STATEMENTS]
 FOLDER = Path(__file__).parent / "db" / "compiled"
+WIDTH = 120
 TITLES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 
 
@@ -38,11 +40,28 @@ def compile_all(engine: str) -> str:
 
 def _print(declared: Declared, engine: str) -> str:
     printed = print_statement(declared, engine)
-    purpose = " ".join(declared.purpose.split())
-    return (
-        f"\n-- name: {declared.name}\n-- why: {purpose}\n"
-        f"-- takes: {_kinds(printed.takes)}\n-- gives: {_kinds(printed.gives)}\n{printed.sql};\n"
-    )
+    header = [
+        f"-- name: {declared.name}",
+        *_wrap(f"-- why: {' '.join(declared.purpose.split())}", "--   "),
+        *_wrap(f"-- takes: {_kinds(printed.takes)}", "--   "),
+        *_wrap(f"-- gives: {_kinds(printed.gives)}", "--   "),
+    ]
+    clauses = re.sub(r" (WHERE|RETURNING|ORDER BY|GROUP BY|HAVING|LIMIT) ", r"\n\1 ", printed.sql)
+    sql = [part for line in clauses.splitlines() for part in _wrap(line.strip(), "    ")]
+    return "\n" + "\n".join(header + sql) + ";\n"
+
+
+def _wrap(line: str, indent: str) -> list[str]:
+    """Break a long line at spaces, but never inside a quoted text."""
+    words = re.split(r" (?=(?:[^']*'[^']*')*[^']*$)", line)
+    lines, current = [], words[0]
+    for word in words[1:]:
+        if len(current) + 1 + len(word) > WIDTH:
+            lines.append(current)
+            current = indent + word
+        else:
+            current += " " + word
+    return [*lines, current]
 
 
 def _kinds(kinds: dict[str, str]) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -98,31 +97,50 @@ def untrusted(folder: Path) -> str | None:
 
     Whoever could put a file there could run code as the caller, or send its answers elsewhere.
     """
+    for path in (folder, folder / "config.toml", folder / "hooks"):
+        if fault := foreign(path):
+            return fault
+    return None
+
+
+def foreign(path: Path) -> str | None:
+    """Why what lies at a path may be another user's doing; None when only the caller or root could have written it.
+
+    A link is judged by what it leads to. What is not there is nobody's doing.
+    """
     if not hasattr(os, "getuid"):
         return None
-    for path in (folder, folder / "config.toml", folder / "hooks"):
-        try:
-            found = path.stat()
-        except OSError:
-            continue
-        if found.st_uid not in (os.getuid(), 0):
-            return f"{path.name} belongs to another user"
-        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            return f"{path.name} can be written by others"
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    if found.st_uid not in (os.getuid(), 0):
+        return f"{path.name} belongs to another user"
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"{path.name} can be written by others (chmod go-w takes that away)"
     return None
 
 
 def tracked_by_git(path: Path) -> bool:
-    """Whether git tracks a file or folder: what came with a checkout was written by somebody else."""
+    """Whether git tracks a file or folder: what came with a checkout was written by somebody else.
+
+    Where git cannot say (it is not installed, it distrusts the repository), the answer is yes.
+    """
+    import subprocess
+
     if not any((here / ".git").exists() for here in path.parents):
         return False
+    # Inside a git hook these name another index or repository. An fsmonitor would be a program of the repository's.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    ask = ["git", "-C", str(path.parent), "--literal-pathspecs", "-c", "core.fsmonitor=false", "ls-files"]
     try:
         listed = subprocess.run(
-            ["git", "-C", str(path.parent), "ls-files", "--", path.name],
+            [*ask, "--", path.name],
             capture_output=True,
             timeout=10,
             check=False,
             stdin=subprocess.DEVNULL,
+            env=environment,
         )
     except (OSError, subprocess.TimeoutExpired):
         return True

@@ -8,18 +8,17 @@ own signature and docstring are the operation's one description.
 from __future__ import annotations
 
 import functools
-import inspect
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from coordinate import config, errors, events, inputs
 from coordinate.db.dialect import adopt_connection, is_postgres, open_engine
 from coordinate.db.engine import Borrowed, Database, Tx
-from coordinate.records import Claim, EventBatch, ExportedTask, Pruned
+from coordinate.records import Claim, Event, EventBatch, ExportedTask, Pruned
 from coordinate.work import claims, dependencies, figures, review, tasks, upkeep
 
 P = ParamSpec("P")
@@ -31,11 +30,9 @@ LOOK_SECONDS = 2.0
 
 
 def _bound(function: Callable[Concatenate[Tx, P], R], *, writes: bool) -> Callable[Concatenate[Coordinator, P], R]:
-    signature = inspect.signature(function) if not hasattr(function, "__code__") else None
     code = function.__code__
     named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     filled = [name for name in ("agent", "session") if name in named]
-    del signature
 
     @functools.wraps(function)
     def operation(self: Coordinator, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -44,8 +41,7 @@ def _bound(function: Callable[Concatenate[Tx, P], R], *, writes: bool) -> Callab
                 kwargs[name] = getattr(self, name)
         return self._perform(lambda tx: function(tx, *args, **kwargs), writes=writes)
 
-    operation.__writes__ = writes  # type: ignore[attr-defined]
-    return operation
+    return cast("Callable[Concatenate[Coordinator, P], R]", operation)
 
 
 def write(function: Callable[Concatenate[Tx, P], R]) -> Callable[Concatenate[Coordinator, P], R]:
@@ -200,7 +196,7 @@ class Coordinator:
 
     def tail_events(
         self, *, after: int | None = None, project: str | None = None, not_by: str | None = None, limit: int = 100
-    ) -> tuple[list[events.Event], int]:
+    ) -> tuple[list[Event], int]:
         """The events behind a position (None: the head) in order, and the position to go on from. Moves no cursor."""
         self.database.number_events()
         if after is None:
@@ -315,9 +311,8 @@ def connect(
     database = Database(engine)
     database.warnings.extend(place.refusals)
     coordinator = Coordinator(database, agent=agent, session=session, after_commit=after_commit)
-    if not is_postgres(place.target) or create:
-        with _no_connection_left(coordinator):
-            database.perform(lambda tx: None, writes=False)
+    with _no_connection_left(coordinator):
+        database.perform(lambda tx: None, writes=False)  # says at once what is wrong with the place
     return coordinator
 
 

@@ -12,9 +12,9 @@ import os
 import re
 import sqlite3
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -75,6 +75,9 @@ class Engine(Protocol):
 
     def wait(self, seconds: float) -> None:
         """Return when somebody else changed the board, or after that long. A hint, never a promise."""
+
+    def stop_waiting(self) -> None:
+        """Close what `wait` keeps open between two calls."""
 
 
 def is_postgres(target: str) -> bool:
@@ -280,6 +283,9 @@ class SQLite:
         finally:
             connection.close()
 
+    def stop_waiting(self) -> None:
+        pass
+
 
 def file_system_of(folder: Path) -> str:
     """The type of the file system that holds a folder ('' where the system does not tell)."""
@@ -303,8 +309,7 @@ def format_instant(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+_dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 _SQLITE_IN: dict[str, Callable[[Any], Any]] = {"instant": format_instant, "json": _dump, "list": _dump, "boolean": int}
@@ -346,7 +351,7 @@ class Postgres:
         self.conninfo = "postgresql://" + url.split("://", 1)[1]
         self.library = Library(self.name)
         self.warnings: list[str] = []
-        self._listening = threading.local()
+        self._listening: list[tuple[int, Any]] = []
 
     def describe(self) -> str:
         """Host, port and database; never the password, whatever the address looks like."""
@@ -449,11 +454,15 @@ class Postgres:
         return [(index, _to_utc) for index, kind in enumerate(statement.gives.values()) if kind == "instant"]
 
     def execute(self, connection: Any, sql: str, params: Any) -> Any:
-        return connection.execute(sql, params)
+        return self._cursor(connection).execute(sql, params)
 
     def execute_many(self, connection: Any, sql: str, params: Sequence[Any]) -> None:
-        with connection.cursor() as cursor:
+        with self._cursor(connection) as cursor:
             cursor.executemany(sql, params)
+
+    def _cursor(self, connection: Any) -> Any:
+        # Said each time, because a caller's own connection may make other cursors and other rows.
+        return self._psycopg.RawCursor(connection, row_factory=self._psycopg.rows.tuple_row)
 
     def explain(self, error: Exception, *, committing: bool) -> Interrupted | None:
         state = getattr(error, "sqlstate", None) or ""
@@ -490,27 +499,46 @@ class Postgres:
         return int(time.monotonic() / 5)
 
     def look_around(self, connection: Any) -> tuple[list[str], str]:
-        home = connection.execute("SELECT current_schema()").fetchone()[0]
+        home = self.execute(connection, "SELECT current_schema()", []).fetchone()[0]
         if home is None:
             return [], ""
-        found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()")
+        found = self.execute(connection, "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()", [])
         return [row[0] for row in found], str(home)
 
     def wait(self, seconds: float) -> None:
-        """LISTEN on a connection of this thread's own; where a pooler swallows it, look every 2 seconds."""
+        """LISTEN on a connection of its own; where a pooler swallows it, look every 2 seconds."""
         seconds = min(seconds, 2.0)
         deadline = time.monotonic() + seconds
         try:
-            connection = getattr(self._listening, "connection", None)
-            if connection is None or connection.closed or self._listening.pid != os.getpid():
-                connection = self.connect()
-                self._listening.connection, self._listening.pid = connection, os.getpid()
-                channel = connection.execute("SELECT quote_ident('coordinate_' || current_schema())").fetchone()[0]
-                connection.execute(f"LISTEN {channel}")
-            for _ in connection.notifies(timeout=max(0.0, deadline - time.monotonic()), stop_after=1):
-                return
+            connection = self._listener()
+            try:
+                for _ in connection.notifies(timeout=max(0.0, deadline - time.monotonic()), stop_after=1):
+                    break
+            except self._psycopg.Error:
+                connection.close()
+                raise
+            self._listening.append((os.getpid(), connection))
         except (self._psycopg.Error, Interrupted, errors.CoordinateError):
             time.sleep(max(0.0, deadline - time.monotonic()))
+
+    def _listener(self) -> Any:
+        """A connection that listens and that no other thread waits on."""
+        with suppress(IndexError):  # taking from a list is one step, so threads need no lock
+            while True:
+                pid, connection = self._listening.pop()
+                if pid == os.getpid() and not connection.closed:
+                    return connection
+        connection = self.connect()
+        channel = connection.execute("SELECT quote_ident('coordinate_' || current_schema())").fetchone()[0]
+        connection.execute(f"LISTEN {channel}")
+        return connection
+
+    def stop_waiting(self) -> None:
+        with suppress(IndexError):
+            while True:
+                pid, connection = self._listening.pop()
+                if pid == os.getpid():
+                    connection.close()
 
 
 def _to_utc(moment: datetime) -> datetime:
@@ -524,8 +552,9 @@ def adopt_connection(raw: Any) -> Engine:
     psycopg = sys.modules.get("psycopg")
     if psycopg is not None and isinstance(raw, psycopg.Connection):
         return Postgres("postgresql://")
+    given = f"{type(raw).__module__}.{type(raw).__name__}"
     raise errors.UnsupportedConnection(
-        f"using() needs a synchronous pysqlite or psycopg 3 connection, not {type(raw).__module__}.{type(raw).__name__}",
+        f"using() needs a synchronous pysqlite or psycopg 3 connection, not {given}",
         hint="create_engine('postgresql+psycopg://…') or create_engine('sqlite:///…')",
     )
 

@@ -11,10 +11,10 @@ import os
 import random
 import threading
 import time
+from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from coordinate import errors
 from coordinate.db import knowledge
@@ -22,7 +22,6 @@ from coordinate.db.compiled import Statement
 from coordinate.db.dialect import Engine, Interrupted
 
 R = TypeVar("R")
-Row = SimpleNamespace
 
 IDLE_CONNECTIONS_MAX = 8
 RETRY_SECONDS = 30.0
@@ -30,16 +29,22 @@ RETRY_SECONDS = 30.0
 FIRST_RETRY_SECONDS = 3.0
 
 
+class Row(Protocol):
+    """One row of a result: its columns as attributes."""
+
+    def __getattr__(self, name: str) -> Any: ...
+    def _asdict(self) -> dict[str, Any]: ...
+
+
 class _Prepared:
     """A statement made ready for one engine: text, binder, column names, decoders."""
 
-    __slots__ = ("bind", "decoders", "names", "sql", "takes")
+    __slots__ = ("bind", "decoders", "make", "sql")
 
     def __init__(self, engine: Engine, statement: Statement) -> None:
         self.sql, self.bind = engine.binder(statement)
         self.decoders = engine.decoders(statement)
-        self.names = tuple(statement.gives)
-        self.takes = statement.takes
+        self.make: Callable[[Iterable[Any]], Any] = namedtuple("Row", tuple(statement.gives))._make  # type: ignore[attr-defined]
 
     def row(self, values: Iterable[Any]) -> Row:
         if self.decoders:
@@ -47,7 +52,7 @@ class _Prepared:
             for index, decode in self.decoders:
                 if values[index] is not None:
                     values[index] = decode(values[index])
-        return Row(**dict(zip(self.names, values, strict=True)))
+        return cast("Row", self.make(values))
 
 
 class Tx:
@@ -59,18 +64,18 @@ class Tx:
         self.events: list[dict[str, Any]] = []
         self._topics: set[str] = set()
 
-    def one(self, name: str, **params: Any) -> Row | None:
+    def one(self, name: str, /, **params: Any) -> Row | None:
         """The first row of a statement, or None."""
         statement = self._database.prepared(name)
         raw = self._execute(statement, params).fetchone()
         return None if raw is None else statement.row(raw)
 
-    def all(self, name: str, **params: Any) -> list[Row]:
+    def all(self, name: str, /, **params: Any) -> list[Row]:
         """All rows of a statement; every statement that can return many has a limit."""
         statement = self._database.prepared(name)
         return [statement.row(raw) for raw in self._execute(statement, params)]
 
-    def run(self, name: str, **params: Any) -> int:
+    def run(self, name: str, /, **params: Any) -> int:
         """Run for the effect; the answer is the number of rows touched."""
         return int(self._execute(self._database.prepared(name), params).rowcount)
 
@@ -84,7 +89,7 @@ class Tx:
                 self._connection, statement.sql, [statement.bind(dict(params)) for params in rows]
             )
 
-    def where_needed(self, name: str, **params: Any) -> list[Row]:
+    def where_needed(self, name: str, /, **params: Any) -> list[Row]:
         """Run a statement that only one of the engines needs; nothing on the other."""
         return self.all(name, **params) if self._database.has(name) else []
 
@@ -129,11 +134,12 @@ class Database:
             try:
                 with self._transaction(writes=writes) as tx:
                     answer = work(tx)
-                return answer, tx.events
             except Interrupted as interrupted:
                 patience = RETRY_SECONDS if self._reached else FIRST_RETRY_SECONDS
                 if not interrupted.again or time.monotonic() + pause > started + patience:
                     raise interrupted.error from interrupted.__cause__
+            else:
+                return answer, tx.events
             time.sleep(pause * random.uniform(0.5, 1.5))
             pause = min(pause * 2, 1.0)
 
@@ -224,6 +230,7 @@ class Database:
         if self._pid == os.getpid():
             for connection, _ in idle:
                 self.engine.close(connection)
+            self.engine.stop_waiting()
 
 
 class Borrowed(Database):
@@ -242,3 +249,11 @@ class Borrowed(Database):
         answer = work(tx)
         tx.finish()
         return answer, tx.events
+
+    def number_events(self, batch: int = 10_000) -> None:
+        """Not here: the numbering's lock would last as long as the caller's transaction."""
+
+    def wait(self, seconds: float) -> None:
+        raise errors.InvalidInput(
+            "waiting inside a transaction of your own would hold it open", hint="wait outside of it", field="wait"
+        )

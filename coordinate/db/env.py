@@ -5,6 +5,8 @@ of many at once one migrates and the others find it done. Foreign keys are off m
 the child tables) and checked before the commit. On Postgres a session's advisory lock is polled, committing after each
 try, since a blocking wait would deadlock with CREATE INDEX CONCURRENTLY; each revision is its own transaction, and
 `lock_timeout` makes it give up rather than queue everybody behind it.
+
+Verbs that only look (`current`, `check`, `history`) create nothing and take no lock.
 """
 
 from __future__ import annotations
@@ -12,38 +14,56 @@ from __future__ import annotations
 import logging.config
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Connection, create_engine, event, pool, text
+from alembic.autogenerate import compare_metadata
+from alembic.util.exc import CommandError
+from sqlalchemy import Connection, create_engine, event, inspect, pool, text
 from sqlalchemy.engine import Engine
+from sqlalchemy.exc import DBAPIError
 
 from coordinate import config as settings
 from coordinate import errors
-from coordinate.db import dialect, knowledge, schema
+from coordinate.db import backup, dialect, knowledge, schema
 
-if TYPE_CHECKING:
-    from alembic.runtime.environment import EnvironmentContext
-
-LOCK_TIMEOUT = "5s"
+LOCK_SECONDS = 5
+IDLE_SECONDS = 60
 WAIT_SECONDS = 120.0
+
+# What Alembic calls the verbs that change a database.
+MOVES = ("upgrade", "downgrade")
+WRITES = (*MOVES, "do_stamp", "do_ensure_version")
 
 
 def run(context: Any) -> None:
     """Alembic's env.py: migrate the database named by `-x url=`, the environment or the ini, or print the SQL."""
+    from_command_line = context.config.cmd_opts is not None
+    if from_command_line:
+        _log_as_the_ini_says(context.config)
+    try:
+        _run(context)
+    except errors.CoordinateError as refusal:
+        if not from_command_line:
+            raise
+        # Alembic shows its own kind of error as a line, and any other as a traceback.
+        raise CommandError(f"{refusal.message}; {refusal.hint}" if refusal.hint else refusal.message) from None
+
+
+def _run(context: Any) -> None:
     given = context.config.attributes.get("connection")
-    if not context.config.attributes.get("quiet"):
-        _log_as_the_ini_says(context.config.config_file_name)
     if context.is_offline_mode():
         _print_sql(context)
-    elif given is not None:
-        # A caller's own connection or engine: its transaction, its logging, its responsibility.
-        if isinstance(given, Engine):
-            with given.begin() as connection:
-                _migrate_on(context, connection)
-        else:
-            _migrate_on(context, given)
+    elif given is None:
+        _migrate(context, target_of(context))
+    elif isinstance(given, Engine):
+        with given.begin() as connection:
+            _migrate_on(context, connection, "this database")
     else:
-        migrate(context, target_of(context))
+        # A caller's own connection: its transaction, its responsibility.
+        _migrate_on(context, given, "this database")
 
 
 def target_of(context: Any) -> str:
@@ -54,26 +74,35 @@ def target_of(context: Any) -> str:
     return str(found or settings.locate(None).target)
 
 
-def migrate(context: Any, target: str) -> None:
-    """Bring a database to the revision asked for, alone."""
-    engine = sqlalchemy_engine(target)
+# --- on a database ----------------------------------------------------------------------------------------------------
+
+
+def _migrate(context: Any, target: str) -> None:
+    verb = _verb(context)
+    ours = dialect.open_engine(target, create=verb == "upgrade", patience=WAIT_SECONDS, synchronous="FULL")
+    engine = _sqlalchemy_engine(ours, writes=verb in WRITES)
     try:
-        with engine.connect() as connection:
-            if connection.dialect.name == "sqlite":
-                _migrate_sqlite(context, connection)
+        with engine.connect() as connection, _in_our_words(ours, connection):
+            if ours.name == "sqlite":
+                _migrate_sqlite(context, connection, ours.describe())
             else:
-                _migrate_postgres(context, connection)
+                _migrate_postgres(context, connection, ours.describe())
     finally:
         engine.dispose()
 
 
-def sqlalchemy_engine(target: str, *, create: bool = True) -> Engine:
+def _verb(context: Any) -> str:
+    context.configure(dialect_name="sqlite")  # any: the options are there only afterwards
+    return str(context.get_context().opts["fn"].__name__)
+
+
+def _sqlalchemy_engine(ours: dialect.Engine, *, writes: bool) -> Engine:
     """A SQLAlchemy engine for migrations over the same connections that the program uses itself."""
-    ours = dialect.open_engine(target, create=create, patience=WAIT_SECONDS, synchronous="FULL")
     name = "postgresql+psycopg" if ours.name == "postgresql" else ours.name
     engine = create_engine(f"{name}://", creator=lambda: _connect(ours), poolclass=pool.NullPool)
     if ours.name == "sqlite":
-        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+        begin = "BEGIN IMMEDIATE" if writes else "BEGIN"
+        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
     return engine
 
 
@@ -92,40 +121,56 @@ def _connect(ours: dialect.Engine) -> Any:
     return connection
 
 
-def _migrate_sqlite(context: Any, connection: Connection) -> None:
+def _migrate_sqlite(context: Any, connection: Connection, where: str) -> None:
     with connection.begin():
-        _migrate_on(context, connection)
+        _migrate_on(context, connection, where, board=Path(where))
         broken = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
-        if broken:
-            raise RuntimeError(f"the migration would leave {len(broken)} row(s) without their parent: {broken[:5]}")
+        if broken and context.get_context().opts["fn"].__name__ in MOVES:
+            raise errors.CoordinateError(
+                f"{where} would hold {len(broken)} row(s) without their parent: {broken[:5]}",
+                hint="nothing was changed",
+            )
 
 
-def _migrate_postgres(context: Any, connection: Connection) -> None:
+def _migrate_postgres(context: Any, connection: Connection, where: str) -> None:
     home = connection.execute(text("SELECT current_schema()")).scalar()
-    connection.commit()
     if home is None:
         raise errors.NotABoard(
-            "no schema of the search_path exists", hint="create the schema, or name one that exists in search_path"
+            f"{where} has no schema in its search_path that this role may use",
+            hint="create the schema, or let its owner GRANT USAGE, CREATE ON SCHEMA … TO the role",
         )
-    # One schema, whatever the search_path lists: tables of another one must be neither found nor made.
-    quoted = connection.dialect.identifier_preparer.quote_identifier(home)
-    connection.execute(text(f"SET search_path TO {quoted}"))
-    connection.execute(text(f"SET lock_timeout = '{LOCK_TIMEOUT}'"))
+    # One schema, whatever the search_path lists: tables of another one must be neither found nor made. And a client
+    # that is cut off must not hold its locks for ever.
+    connection.execute(
+        text(
+            "SELECT set_config('search_path', quote_ident(:home), false), set_config('lock_timeout', :lock, false),"
+            " set_config('idle_in_transaction_session_timeout', :idle, false)"
+        ),
+        {"home": home, "lock": f"{LOCK_SECONDS}s", "idle": f"{IDLE_SECONDS}s"},
+    )
     connection.commit()
+    where = f"{where} in schema {home}"
+    if _verb(context) not in WRITES:
+        _migrate_on(context, connection, where)
+        return
     _wait_for_turn(connection)
     try:
-        _migrate_on(context, connection, transaction_per_migration=True)
+        _migrate_on(context, connection, where, transaction_per_migration=True)
         connection.commit()
     finally:
-        connection.rollback()
-        connection.execute(text("SELECT pg_advisory_unlock(hashtextextended(current_schema() || '/migrate', 0))"))
-        connection.commit()
+        # The lock ends with the session in any case; this is for a pooler that keeps it.
+        with suppress(DBAPIError, errors.CoordinateError):
+            connection.rollback()
+            connection.execute(text(f"SELECT pg_advisory_unlock({_LOCK})"))
+            connection.commit()
+
+
+_LOCK = "hashtextextended(current_schema() || '/migrate', 0)"
 
 
 def _wait_for_turn(connection: Connection) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
-    lock = text("SELECT pg_try_advisory_lock(hashtextextended(current_schema() || '/migrate', 0))")
-    while not connection.execute(lock).scalar():
+    while not connection.execute(text(f"SELECT pg_try_advisory_lock({_LOCK})")).scalar():
         connection.commit()
         if time.monotonic() > deadline:
             raise errors.MigrationBlocked(
@@ -135,34 +180,83 @@ def _wait_for_turn(connection: Connection) -> None:
     connection.commit()
 
 
-def _migrate_on(context: Any, connection: Connection, **more: Any) -> None:
-    context.configure(connection=connection, **_options(connection.dialect.name), **more)
+def _migrate_on(context: Any, connection: Connection, where: str, *, board: Path | None = None, **more: Any) -> None:
+    verb = _verb(context)
+    context.configure(
+        connection=connection, dont_mutate=verb not in WRITES, **_options(connection.dialect.name), **more
+    )
+    migration = context.get_context()
     with context.begin_transaction():
+        before = migration.get_current_heads()
+        _refuse_what_is_not_ours(context, connection, verb, before, where)
+        if board and before and verb in MOVES and list(migration.opts["fn"](before, migration)):
+            context.config.attributes["backup"] = str(backup.make(board, before[0]))
         context.run_migrations()
+        if verb == "downgrade" and not migration.get_current_heads():
+            connection.execute(text(f"DROP TABLE IF EXISTS {schema.VERSION_TABLE}"))
+
+
+def _refuse_what_is_not_ours(
+    context: Any, connection: Connection, verb: str, heads: tuple[str, ...], where: str
+) -> None:
+    """Before anything is written: a board of a newer program, or tables in whose way ours would be."""
+    known = [script.revision for script in context.script.walk_revisions()]
+    if verb not in WRITES or verb in MOVES:
+        for head in heads:
+            if head not in known:
+                raise knowledge.ahead(where, head, known[0])
+    if verb in MOVES and len(heads) > 1:
+        raise knowledge.not_one_version(where, list(heads))
+    if verb in MOVES and not heads:
+        looked = inspect(connection)
+        there = {*looked.get_table_names(), *looked.get_view_names()} - {schema.VERSION_TABLE}
+        if there & set(schema.metadata.tables):
+            raise knowledge.without_version(sorted(there), where, stamp=_could_stamp(context, connection, there))
+
+
+def _could_stamp(context: Any, connection: Connection, there: set[str]) -> str | None:
+    """The revision that only lost its record: `schema_window` names it, and the tables are exactly those of it."""
+    if schema.schema_window.name not in there:
+        return None
+    revision = connection.execute(text("SELECT revision FROM schema_window")).scalar()
+    if revision != knowledge.HEAD or compare_metadata(context.get_context(), schema.metadata):
+        return None
+    return str(revision)
+
+
+# --- as SQL -----------------------------------------------------------------------------------------------------------
 
 
 def _print_sql(context: Any) -> None:
+    """The alembic command line prints this to stdout: SQL and nothing else."""
     engine = context.config.attributes.get("engine") or context.get_x_argument(as_dictionary=True).get("engine")
     if engine is None:
         engine = "postgresql" if dialect.is_postgres(target_of(context)) else "sqlite"
-    # The alembic command line prints to stdout: SQL and nothing else.
+    verb = _verb(context)
     context.configure(
         dialect_name=engine,
+        dialect_opts={"paramstyle": "named"},  # a % in a statement is printed once
         literal_binds=True,
         transaction_per_migration=engine == "postgresql",
         **_options(engine),
     )
     with context.begin_transaction():
+        printed = context.get_context().impl.static_output
         if engine == "postgresql":
-            context.get_context().impl.static_output(f"SET lock_timeout = '{LOCK_TIMEOUT}';\n")
+            printed(f"SET lock_timeout = '{LOCK_SECONDS}s';\n")
         context.run_migrations()
+        if verb == "downgrade" and not context.get_revision_argument():
+            printed(f"DROP TABLE {schema.VERSION_TABLE};\n")
 
 
 def _options(engine: str) -> dict[str, Any]:
     """What Alembic must know to compare and to run, on either engine."""
 
     def include_object(item: Any, name: str | None, kind: str, reflected: bool, other: Any) -> bool:
-        return kind == "table" and reflected and name == schema.VERSION_TABLE or schema.belongs(item, engine)
+        # Tables of others may stand beside ours.
+        if kind == "table" and reflected:
+            return name in schema.metadata.tables
+        return schema.belongs(item, engine)
 
     options: dict[str, Any] = {
         "target_metadata": schema.metadata,
@@ -178,12 +272,68 @@ def _options(engine: str) -> dict[str, Any]:
     return options
 
 
-def _log_as_the_ini_says(path: str | None) -> None:
-    if path and os.path.exists(path):
-        try:
-            logging.config.fileConfig(path, disable_existing_loggers=False)
-        except KeyError:
-            pass  # an ini without [loggers]
+# --- errors and logging -----------------------------------------------------------------------------------------------
 
 
-__all__ = ["knowledge", "migrate", "run", "sqlalchemy_engine", "target_of"]
+@contextmanager
+def _in_our_words(ours: dialect.Engine, connection: Connection) -> Iterator[None]:
+    """Database errors as the product's own; what a migration itself does wrong stays as it is."""
+    try:
+        yield
+    except DBAPIError as error:
+        cause = error.orig
+        state = getattr(cause, "sqlstate", None)
+        if state == "55P03":
+            raise _blocked(connection) from None
+        if state == "42501":
+            raise _missing_right(connection, str(cause).splitlines()[0]) from None
+        explained = ours.explain(cause, committing=False) if isinstance(cause, Exception) else None
+        if explained is None:
+            raise
+        raise explained.error from None
+
+
+def _blocked(connection: Connection) -> errors.MigrationBlocked:
+    """Who stood in the way: whoever holds a lock on a table here in a transaction older than our wait."""
+    connection.rollback()
+    found = connection.execute(
+        text(
+            "SELECT DISTINCT l.pid, a.state, a.application_name FROM pg_locks l"
+            " JOIN pg_class c ON c.oid = l.relation AND c.relnamespace = to_regnamespace(quote_ident(current_schema()))"
+            " LEFT JOIN pg_stat_activity a ON a.pid = l.pid"
+            " WHERE l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+            " AND (a.xact_start IS NULL OR a.xact_start < clock_timestamp() - make_interval(secs => :wait))"
+            " AND l.pid <> pg_backend_pid() ORDER BY l.pid"
+        ),
+        {"wait": LOCK_SECONDS - 0.5},
+    ).fetchall()
+    who = [f"{pid} ({', '.join(filter(None, (state, program))) or 'another role'})" for pid, state, program in found]
+    return errors.MigrationBlocked(
+        f"the migration waited {LOCK_SECONDS} s for a lock and gave up; in the way:"
+        f" backend {', backend '.join(who) or 'gone meanwhile'}",
+        hint="nothing of that revision was changed; end that transaction (pg_stat_activity tells whose), then run it"
+        " again",
+        blocked_by=[str(row[0]) for row in found],
+    )
+
+
+def _missing_right(connection: Connection, said: str) -> errors.PermissionDenied:
+    connection.rollback()
+    role, home, creates, owners = connection.execute(
+        text(
+            "SELECT quote_ident(current_user), quote_ident(current_schema()),"
+            " has_schema_privilege(current_schema(), 'CREATE'), (SELECT string_agg(DISTINCT tableowner, ', ')"
+            " FROM pg_tables WHERE schemaname = current_schema() AND tablename IN ('tasks', 'coordinate_version'))"
+        )
+    ).one()
+    if creates:
+        hint = f"migrations are for the role that owns the tables: {owners or 'none yet'}"
+    else:
+        hint = f"the owner of the schema can grant it: GRANT USAGE, CREATE ON SCHEMA {home} TO {role}"
+    return errors.PermissionDenied(f"the role {role} may not migrate schema {home}: {said}", hint=hint)
+
+
+def _log_as_the_ini_says(config: Any) -> None:
+    """Only for Alembic's own command line: a host program's logging is its own."""
+    if config.config_file_name and config.file_config.has_section("loggers"):
+        logging.config.fileConfig(config.config_file_name, disable_existing_loggers=False)

@@ -37,11 +37,7 @@ def check(database: Database, connection: Any) -> None:
 def judge(versions: list[str], window: tuple[str, int] | None, where: str, warnings: list[str]) -> None:
     """The rule itself: what is recorded against what this program knows."""
     if len(versions) != 1:
-        raise errors.NotABoard(
-            f"{where} records {len(versions)} schema versions ({', '.join(versions) or 'none'}) instead of one",
-            hint="an upgrade was interrupted by other tools; restore a backup, or ask who changed coordinate_version",
-            versions=versions,
-        )
+        raise not_one_version(where, versions)
     (version,) = versions
     if version in REVISIONS[:-1]:
         raise errors.SchemaBehind(
@@ -50,35 +46,54 @@ def judge(versions: list[str], window: tuple[str, int] | None, where: str, warni
             revision=version,
             needed=HEAD,
         )
-    revision, oldest_writer = window or ("", NUMBER + 1)
-    if version == HEAD and revision == version and oldest_writer <= NUMBER:
-        return
-    if revision == version and oldest_writer <= NUMBER:
-        warnings.append(f"{where} stands at newer revision {version}; it still admits this program ({HEAD})")
-        return
-    raise errors.SchemaAhead(
+    admitted = window is not None and window[0] == version and window[1] <= NUMBER
+    if version != HEAD and not admitted:
+        raise ahead(where, version, HEAD)
+    if not admitted:
+        raise errors.NotABoard(
+            f"{where} contradicts itself: coordinate_version says {version}, schema_window says {window or 'nothing'}",
+            hint="somebody changed one of them by hand, or a restore was not whole; restore a backup",
+        )
+    warning = f"{where} stands at newer revision {version}; it still admits this program ({HEAD})"
+    if version != HEAD and warning not in warnings:
+        warnings.append(warning)
+
+
+def ahead(where: str, version: str, known: str) -> errors.SchemaAhead:
+    """A revision that is none of this program's."""
+    return errors.SchemaAhead(
         f"{where} was made by a newer version of coordinate: it stands at revision {version},"
-        f" this program knows up to {HEAD}",
+        f" this program knows up to {known}",
         hint="install a newer coordinate-db",
         revision=version,
-        known=HEAD,
+        known=known,
     )
 
 
-def without_version(tables: list[str], where: str) -> errors.CoordinateError:
-    """What a place without our version table is, said plainly."""
+def not_one_version(where: str, versions: list[str]) -> errors.NotABoard:
+    """None, or several."""
+    return errors.NotABoard(
+        f"{where} records {len(versions)} schema versions ({', '.join(versions) or 'none'}) instead of one",
+        hint="an upgrade was interrupted by other tools; restore a backup, or ask who changed coordinate_version",
+        versions=versions,
+    )
+
+
+def without_version(tables: list[str], where: str, *, stamp: str | None = None) -> errors.CoordinateError:
+    """What a place without our version is, said plainly. `stamp`: the revision that only lost its record."""
     if not tables:
         return errors.NoBoard(f"{where} holds no board: it is empty", hint="make one: coordinate db upgrade")
     ours = {"tasks", "counters", "schema_window", "task_dependencies", "attempts"}
     if ours <= set(tables):
         return errors.NotABoard(
             f"{where} has the tables of a board, but no record of their version",
-            hint="they were made without migrations, or the record was lost: begin anew with `coordinate db upgrade` in an"
-            " empty place; if schema_window still names the revision, a DBA can record it with `alembic stamp`",
+            hint=f"they are exactly those of revision {stamp}: record it with `alembic stamp {stamp}`"
+            if stamp
+            else "they were made without migrations, or changed since: begin anew in an empty place; if only the record"
+            " was lost, `coordinate db upgrade` says how to write it again",
             tables=sorted(tables)[:20],
         )
-    kanban = {"tasks", "notes", "history"}
-    if kanban <= set(tables):
+    if {"tasks", "notes", "history"} <= set(tables):
         return errors.NotABoard(
             f"{where} is a board of the kanban tool, not of coordinate",
             hint="take it over: coordinate db adopt FILE --db NEW",

@@ -65,52 +65,31 @@ def upgrade(target: str, revision: str = "head") -> Upgraded:
     Raises `SchemaAhead`, `NotABoard`, `MigrationBlocked` (with the backends in the way), `PermissionDenied`.
     """
     standing = current(target, missing_ok=True)
-    before = standing.revisions[0] if standing.revisions else None
     if standing.at_head and revision in ("head", knowledge.HEAD):
-        return Upgraded(standing.database, before, knowledge.HEAD, None)
-    _refuse_unknown(standing)
-    backup = _backup(target, before) if before else None
-    _run(target, lambda config: command.upgrade(config, revision))
-    return Upgraded(standing.database, before, current(target).revisions[0], backup)
+        return Upgraded(standing.database, knowledge.HEAD, knowledge.HEAD, None)
+    return _moved(target, standing, lambda config: command.upgrade(config, revision))
 
 
 def downgrade(target: str, revision: str) -> Upgraded:
-    """Take a database back to an older revision (`base`: no board at all); says in each migration what is lost."""
-    standing = current(target)
-    _refuse_unknown(standing)
-    before = standing.revisions[0] if standing.revisions else None
-    backup = _backup(target, before) if before else None
-    _run(target, lambda config: command.downgrade(config, revision))
-    after = current(target, missing_ok=True).revisions
-    return Upgraded(standing.database, before, after[0] if after else "base", backup)
+    """Take a database back to an older revision (`base`: no board at all); each migration says what is lost."""
+    return _moved(target, current(target), lambda config: command.downgrade(config, revision))
+
+
+def _moved(target: str, before: Standing, act: Callable[[Config], None]) -> Upgraded:
+    config = _run(target, act)
+    after = current(target, missing_ok=True)
+    return Upgraded(
+        after.database,
+        before.revisions[0] if before.revisions else None,
+        after.revisions[0] if after.revisions else "base",
+        config.attributes.get("backup"),
+    )
 
 
 def current(target: str, *, missing_ok: bool = False) -> Standing:
     """Where a database stands; read-only. Raises `NoBoard` or `NotABoard` when it holds no board of ours."""
-    if missing_ok and not dialect.is_postgres(target) and not _path(target).exists():
-        return Standing(str(_path(target).absolute()), (), knowledge.HEAD, None)
-    engine = dialect.open_engine(target, create=False, patience=30.0, synchronous="FULL")
-    try:
-        connection = engine.connect()
-    except dialect.Interrupted as interrupted:
-        raise interrupted.error from None
-    try:
-        tables, home = engine.look_around(connection)
-        where = engine.describe() + (f" in schema {home}" if home else "")
-        if knowledge.VERSION_TABLE not in tables:
-            if tables or not missing_ok:
-                raise knowledge.without_version(tables, where)
-            return Standing(where, (), knowledge.HEAD, None)
-        versions = _read(engine, connection, "schema_versions")
-        window = _read(engine, connection, "schema_window") if "schema_window" in tables else []
-        if not versions and not missing_ok:
-            raise knowledge.without_version([name for name in tables if name != knowledge.VERSION_TABLE], where)
-        return Standing(where, tuple(row[0] for row in versions), knowledge.HEAD, window[0][1] if window else None)
-    except engine.driver_error as error:
-        explained = engine.explain(error, committing=False)
-        raise (explained.error if explained else error) from error
-    finally:
-        engine.close(connection)
+    with _looking(target, missing_ok=missing_ok) as found:
+        return found[0]
 
 
 def check(target: str) -> list[str]:

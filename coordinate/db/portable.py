@@ -44,7 +44,7 @@ class _SQLiteCompiler(SQLiteCompiler):
 def _printers() -> dict[str, Dialect]:
     # The generic Postgres dialect: the driver's own would add a cast to every bind.
     printers: dict[str, Dialect] = {
-        "sqlite": sqlite.dialect(paramstyle="named"),  # type: ignore[no-untyped-call]
+        "sqlite": sqlite.dialect(paramstyle="named"),
         "postgresql": PGDialect(paramstyle="named"),  # type: ignore[no-untyped-call]
     }
     printers["sqlite"].statement_compiler = _SQLiteCompiler

@@ -103,8 +103,8 @@ def claim_task(
     """
     task_id, agent = inputs.task_id(task), inputs.agent(agent)
     lease = None if lease_seconds is None else inputs.lease_seconds(lease_seconds)
-    for row in tx.all("task_take_back", task_id=task_id):
-        _write_expiry(tx, row)
+    for expired in tx.all("task_take_back", task_id=task_id):
+        _write_expiry(tx, expired)
     tx.run("task_unpark", task_id=task_id)
     row = tx.one("claim_task", task_id=task_id, lease_seconds=lease, agent=agent, session=session)
     if row is None:
@@ -171,7 +171,7 @@ def _claims(tx: Tx, rows: list[Row], agent: str, session: str | None) -> list[Cl
 
 def _claim(tx: Tx, row: Row, holding: tuple[str, ...]) -> Claim:
     waits: list[Dependency] = [story.dependency_of(edge) for edge in story.dependency_rows(tx, [row.id])]
-    task = Task(**vars(row), depends_on=tuple(each.id for each in waits))
+    task = Task(**row._asdict(), depends_on=tuple(each.id for each in waits))
     return Claim(f"{row.id}@{row.attempt}", task, row.attempt, row.lease_until, tuple(waits), holding)
 
 
@@ -325,7 +325,7 @@ def mine(tx: Tx, *, agent: str = "", limit: int = 100) -> list[Task]:
 
 def handles_of(tx: Tx, agent: str) -> tuple[str, ...]:
     """The handles of what an agent holds, the first twenty."""
-    return tuple(f"{row.id}@{row.attempt}" for row in tx.all("tasks_held", agent=agent, limit=HOLDING_MAX))
+    return tuple(f"{row.id}@{row.attempt}" for row in tx.all("handles_held", agent=agent, limit=HOLDING_MAX))
 
 
 def complete_batch(tx: Tx, *, handles: list[str], review: bool = False, agent: str = "") -> list[Outcome]:

@@ -717,6 +717,14 @@ add(
     .limit(given_integer("limit")),
 )
 add(
+    "handles_held",
+    "The handles of what an agent holds now; answered from the index and the row's attempt.",
+    select(t.id, t.attempt)
+    .where(_HELD, t.assigned_agent == given_text("agent"))
+    .order_by(t.number)
+    .limit(given_integer("limit")),
+)
+add(
     "tasks_after",
     "A page of all tasks by number, for an export.",
     select(*_TASK).where(t.number > given_integer("after")).order_by(t.number).limit(given_integer("limit")),

@@ -56,7 +56,7 @@ def tasks_of(tx: Tx, rows: Iterable[Row]) -> list[Task]:
     waits: dict[str, list[str]] = {}
     for edge in dependency_rows(tx, [row.id for row in rows]):
         waits.setdefault(edge.task_id, []).append(edge.depends_on_task_id)
-    return [Task(**vars(row), depends_on=tuple(waits.get(row.id, ()))) for row in rows]
+    return [Task(**row._asdict(), depends_on=tuple(waits.get(row.id, ()))) for row in rows]
 
 
 def dependency_rows(tx: Tx, ids: list[str]) -> list[Row]:

@@ -260,7 +260,7 @@ def reopen(tx: Tx, *, task: str, reason: str = "", agent: str = "") -> Task:
     return story.task_of(tx, row)
 
 
-def _move(tx: Tx, verb: str, task: str, agent: str, *, detail: str, **payload: object) -> Row:
+def _move(tx: Tx, verb: str, task: str, agent: str, *, detail: str, reason: str = "") -> Row:
     """A move that asks nothing of the caller but where the task stands; the row is locked, so the reason is exact."""
     task_id, agent = inputs.task_id(task), inputs.agent(agent)
     before = story.find(tx, task_id, lock=True)
@@ -269,7 +269,7 @@ def _move(tx: Tx, verb: str, task: str, agent: str, *, detail: str, **payload: o
         raise wrong_state(before, verb)
     move = MOVE[verb]
     attempt = before.attempt if before.status == IN_PROGRESS else None
-    story.record(tx, row, move.action, move.event, agent=agent, attempt=attempt, detail=detail, **payload)
+    story.record(tx, row, move.action, move.event, agent=agent, attempt=attempt, detail=detail, reason=reason)
     return row
 
 
@@ -290,9 +290,6 @@ def comment(tx: Tx, *, task: str, text: str, note_type: str = "COMMENT", agent: 
     written = story.note(tx, task_id, agent, note_type, content)
     story.record(tx, row, "COMMENT", "task.commented", agent=agent, note_type=note_type)
     return Note(written.id, task_id, agent, note_type, content, written.created_at)
-
-
-_UNCHANGED: Any = object()
 
 
 def edit(
@@ -329,7 +326,7 @@ def edit(
         raise InvalidState(
             f"{task_id} is {before.status} and is not edited any more", hint="reopen it first", status=before.status
         )
-    wanted = {
+    wanted: dict[str, Any] = {
         "title": before.title if title is None else inputs.title(title),
         "body": before.body if body is None else inputs.text(body, "body"),
         "priority": before.priority if priority is None else inputs.priority(priority),
@@ -411,7 +408,7 @@ def set_project_defaults(
     tx.run("project_insert", name=name)
     row = tx.one("project_set", name=name, lease_seconds=lease, max_attempts=max_attempts)
     assert row is not None
-    return Project(**vars(row))
+    return Project(**row._asdict())
 
 
 # --- looking ----------------------------------------------------------------------------------------------------------
@@ -436,14 +433,14 @@ def view(
     history_rows = _story_page(tx, "history_of", task_id, history, history_before, "history")
     waits = [story.dependency_of(edge) for edge in story.dependency_rows(tx, [task_id])]
     return TaskView(
-        task=Task(**vars(row), depends_on=tuple(each.id for each in waits)),
-        notes=tuple(Note(**vars(each)) for each in note_rows[:notes]),
-        history=tuple(HistoryEntry(**vars(each)) for each in history_rows[:history]),
+        task=Task(**row._asdict(), depends_on=tuple(each.id for each in waits)),
+        notes=tuple(Note(**each._asdict()) for each in note_rows[:notes]),
+        history=tuple(HistoryEntry(**each._asdict()) for each in history_rows[:history]),
         dependencies=tuple(waits),
         dependents=tuple(each.task_id for each in tx.all("dependents_of", task_id=task_id, limit=100)),
         scopes=tuple(Scope(each.pattern, each.mode) for each in tx.all("scopes_of", ids=[task_id])),
         attempts=tuple(
-            Attempt(**vars(each)) for each in tx.all("attempts_of_task", task_id=task_id, limit=ATTEMPTS_SHOWN)
+            Attempt(**each._asdict()) for each in tx.all("attempts_of_task", task_id=task_id, limit=ATTEMPTS_SHOWN)
         ),
         more_notes=int(note_rows[notes - 1].id) if len(note_rows) > notes > 0 else None,
         more_history=int(history_rows[history - 1].id) if len(history_rows) > history > 0 else None,
@@ -522,10 +519,10 @@ def export_page(tx: Tx, *, after: int = 0, limit: int = EXPORT_PAGE) -> list[Exp
     return [
         ExportedTask(
             task=task,
-            notes=tuple(Note(**vars(each)) for each in _whole(tx, "notes_of", task.id)),
-            history=tuple(HistoryEntry(**vars(each)) for each in _whole(tx, "history_of", task.id)),
+            notes=tuple(Note(**each._asdict()) for each in _whole(tx, "notes_of", task.id)),
+            history=tuple(HistoryEntry(**each._asdict()) for each in _whole(tx, "history_of", task.id)),
             attempts=tuple(
-                Attempt(**vars(each)) for each in reversed(tx.all("attempts_of_task", task_id=task.id, limit=STORY_MAX))
+                Attempt(**each._asdict()) for each in reversed(tx.all("attempts_of_task", task_id=task.id, limit=STORY_MAX))
             ),
             scopes=tuple(scopes.get(task.id, ())),
         )

@@ -42,11 +42,16 @@ class Library:
 
 
 def _parse(chunk: str) -> Statement:
-    name, _, takes, gives, sql = chunk.split("\n", 4)
-    text = sql.split("\n-- =====", 1)[0].rstrip().removesuffix(";")
-    return Statement(name, text, _kinds(takes), _kinds(gives))
+    name, commented = chunk.split("\n", 1)
+    sql = commented.split("\n-- =====", 1)[0].rstrip().removesuffix(";")
+    header, start = "", 0
+    while sql.startswith("--", start):
+        end = sql.index("\n", start)
+        header += sql[start + 2 : end]
+        start = end + 1
+    takes, gives = header.split(" takes: ", 1)[1].split(" gives: ", 1)
+    return Statement(name, sql[start:], _kinds(takes), _kinds(gives))
 
 
-def _kinds(header: str) -> dict[str, str]:
-    listed = header.split(": ", 1)[1]
-    return {} if listed == "nothing" else dict(entry.split(" ") for entry in listed.split(", "))  # type: ignore[misc]
+def _kinds(listed: str) -> dict[str, str]:
+    return {} if listed == "nothing" else dict(entry.split() for entry in listed.split(", "))

@@ -8,7 +8,8 @@
 -- takes: nothing
 -- gives: version_num text
 SELECT coordinate_version.version_num
-FROM coordinate_version ORDER BY coordinate_version.version_num;
+FROM coordinate_version
+ORDER BY coordinate_version.version_num;
 
 -- name: schema_window
 -- why: The revision that last set the window, and the oldest schema knowledge that may still write.
@@ -27,13 +28,16 @@ SELECT strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS now;
 -- why: Mint `count` numbers of a kind; the answer is the last of them. The row stays locked until the transaction ends.
 -- takes: count integer, kind text
 -- gives: value integer, now instant
-UPDATE counters SET value=(counters.value + :count) WHERE counters.kind = :kind RETURNING value, strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS now;
+UPDATE counters SET value=(counters.value + :count)
+WHERE counters.kind = :kind
+RETURNING value, strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS now;
 
 -- name: counter_raise
 -- why: Lift a counter to what was already used; it never falls.
 -- takes: least integer, kind text
 -- gives: nothing
-UPDATE counters SET value=:least WHERE counters.kind = :kind AND counters.value < :least;
+UPDATE counters SET value=:least
+WHERE counters.kind = :kind AND counters.value < :least;
 
 -- name: counter_value
 -- why: The last number minted.
@@ -45,36 +49,56 @@ WHERE counters.kind = :kind;
 
 -- name: event_append
 -- why: One line of the log. The last statement of its transaction, so that the order of events follows the row locks.
--- takes: event_type text, payload json, ttl_seconds integer, project text, agent text, ref text, message text, folded text
+-- takes: event_type text, payload json, ttl_seconds integer, project text, agent text, ref text, message text, folded
+--   text
 -- gives: nothing
-INSERT INTO events (created_at, event_type, payload, ttl_seconds, project, agent, ref, message, folded) VALUES (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), :event_type, :payload, :ttl_seconds, :project, :agent, :ref, :message, :folded);
+INSERT INTO events (created_at, event_type, payload, ttl_seconds, project, agent, ref, message, folded) VALUES
+    (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), :event_type, :payload, :ttl_seconds, :project, :agent, :ref, :message,
+    :folded);
 
 -- name: events_after
 -- why: The numbered events behind a position, in the one order.
 -- takes: after integer, project text, not_by text, limit integer
--- gives: position integer, created_at instant, event_type text, payload json, ttl_seconds integer, project text, agent text, ref text, message text
-SELECT event_feed.position, events.created_at, events.event_type, events.payload, events.ttl_seconds, events.project, events.agent, events.ref, events.message
+-- gives: position integer, created_at instant, event_type text, payload json, ttl_seconds integer, project text, agent
+--   text, ref text, message text
+SELECT event_feed.position, events.created_at, events.event_type, events.payload, events.ttl_seconds, events.project,
+    events.agent, events.ref, events.message
 FROM event_feed JOIN events ON events.id = event_feed.event_id
-WHERE event_feed.position > :after AND (CAST(:project AS TEXT) IS NULL OR events.project = :project) AND (CAST(:not_by AS TEXT) IS NULL OR events.agent IS NULL OR events.agent != :not_by) ORDER BY event_feed.position
- LIMIT :limit;
+WHERE event_feed.position > :after AND (CAST(:project AS TEXT) IS NULL OR events.project = :project) AND (CAST(:not_by
+    AS TEXT) IS NULL OR events.agent IS NULL OR events.agent != :not_by)
+ORDER BY event_feed.position
+
+LIMIT :limit;
 
 -- name: events_latest
 -- why: The newest events, newest first, numbered yet or not; `before` pages back by position.
 -- takes: event_type text, ref text, project text, agent text, before integer, limit integer
--- gives: position integer, created_at instant, event_type text, payload json, ttl_seconds integer, project text, agent text, ref text, message text
-SELECT event_feed.position, events.created_at, events.event_type, events.payload, events.ttl_seconds, events.project, events.agent, events.ref, events.message
+-- gives: position integer, created_at instant, event_type text, payload json, ttl_seconds integer, project text, agent
+--   text, ref text, message text
+SELECT event_feed.position, events.created_at, events.event_type, events.payload, events.ttl_seconds, events.project,
+    events.agent, events.ref, events.message
 FROM events LEFT OUTER JOIN event_feed ON events.id = event_feed.event_id
-WHERE (CAST(:event_type AS TEXT) IS NULL OR events.event_type = :event_type) AND (CAST(:ref AS TEXT) IS NULL OR events.ref = :ref) AND (CAST(:project AS TEXT) IS NULL OR events.project = :project) AND (CAST(:agent AS TEXT) IS NULL OR events.agent = :agent) AND (CAST(:before AS BIGINT) IS NULL OR event_feed.position < :before) ORDER BY events.id DESC
- LIMIT :limit;
+WHERE (CAST(:event_type AS TEXT) IS NULL OR events.event_type = :event_type) AND (CAST(:ref AS TEXT) IS NULL OR
+    events.ref = :ref) AND (CAST(:project AS TEXT) IS NULL OR events.project = :project) AND (CAST(:agent AS TEXT) IS
+    NULL OR events.agent = :agent) AND (CAST(:before AS BIGINT) IS NULL OR event_feed.position < :before)
+ORDER BY events.id DESC
+
+LIMIT :limit;
 
 -- name: events_search
 -- why: Events whose message, reference or payload holds a text, newest first. Literal and case-folded.
 -- takes: needle text, project text, any_type text, event_types list, before integer, limit integer
--- gives: position integer, created_at instant, event_type text, payload json, ttl_seconds integer, project text, agent text, ref text, message text
-SELECT event_feed.position, events.created_at, events.event_type, events.payload, events.ttl_seconds, events.project, events.agent, events.ref, events.message
+-- gives: position integer, created_at instant, event_type text, payload json, ttl_seconds integer, project text, agent
+--   text, ref text, message text
+SELECT event_feed.position, events.created_at, events.event_type, events.payload, events.ttl_seconds, events.project,
+    events.agent, events.ref, events.message
 FROM events LEFT OUTER JOIN event_feed ON events.id = event_feed.event_id
-WHERE instr(events.folded, :needle) > 0 = 1 AND (CAST(:project AS TEXT) IS NULL OR events.project = :project) AND (CAST(:any_type AS TEXT) IS NOT NULL OR events.event_type IN (SELECT value FROM json_each(:event_types)) = 1) AND (CAST(:before AS BIGINT) IS NULL OR event_feed.position < :before) ORDER BY events.id DESC
- LIMIT :limit;
+WHERE instr(events.folded, :needle) > 0 = 1 AND (CAST(:project AS TEXT) IS NULL OR events.project = :project) AND
+    (CAST(:any_type AS TEXT) IS NOT NULL OR events.event_type IN (SELECT value FROM json_each(:event_types)) = 1) AND
+    (CAST(:before AS BIGINT) IS NULL OR event_feed.position < :before)
+ORDER BY events.id DESC
+
+LIMIT :limit;
 
 -- name: feed_head
 -- why: The last position given out, or pruned; and up to where the log was pruned.
@@ -101,14 +125,21 @@ WHERE event_feed.position > :after AND event_feed.position <= :through;
 -- gives: position integer, id integer
 SELECT event_feed.position, events.id
 FROM event_feed JOIN events ON events.id = event_feed.event_id
-WHERE event_feed.position > :after AND events.ttl_seconds IS NOT NULL AND strftime('%Y-%m-%dT%H:%M:%fZ', events.created_at, (events.ttl_seconds) || ' seconds') < strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND (CAST(:before AS DATETIME) IS NULL OR events.created_at < :before) ORDER BY event_feed.position
- LIMIT :limit;
+WHERE event_feed.position > :after AND events.ttl_seconds IS NOT NULL AND strftime('%Y-%m-%dT%H:%M:%fZ',
+    events.created_at, (events.ttl_seconds) || ' seconds') < strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND (CAST(:before AS
+    DATETIME) IS NULL OR events.created_at < :before)
+ORDER BY event_feed.position
+
+LIMIT :limit;
 
 -- name: events_delete
 -- why: Remove a run of expired events; their place in the feed goes with them.
 -- takes: before instant, after integer, through integer
 -- gives: nothing
-DELETE FROM events WHERE events.ttl_seconds IS NOT NULL AND strftime('%Y-%m-%dT%H:%M:%fZ', events.created_at, (events.ttl_seconds) || ' seconds') < strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND (CAST(:before AS DATETIME) IS NULL OR events.created_at < :before) AND events.id IN (SELECT event_feed.event_id
+DELETE FROM events
+WHERE events.ttl_seconds IS NOT NULL AND strftime('%Y-%m-%dT%H:%M:%fZ', events.created_at, (events.ttl_seconds) ||
+    ' seconds') < strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND (CAST(:before AS DATETIME) IS NULL OR events.created_at <
+    :before) AND events.id IN (SELECT event_feed.event_id
 FROM event_feed
 WHERE event_feed.position > :after AND event_feed.position <= :through);
 
@@ -116,7 +147,9 @@ WHERE event_feed.position > :after AND event_feed.position <= :through);
 -- why: A newcomer starts where it is told; one who comes back keeps its place.
 -- takes: consumer text, position integer
 -- gives: consumer text
-INSERT INTO event_cursors (consumer, delivered, acknowledged, updated_at) VALUES (:consumer, :position, :position, strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) ON CONFLICT (consumer) DO NOTHING RETURNING consumer;
+INSERT INTO event_cursors (consumer, delivered, acknowledged, updated_at) VALUES (:consumer, :position, :position,
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) ON CONFLICT (consumer) DO NOTHING
+RETURNING consumer;
 
 -- name: cursor
 -- why: How far a consumer was handed events, and how far it has finished with them.
@@ -130,13 +163,17 @@ WHERE event_cursors.consumer = :consumer;
 -- why: Handed out up to here; never back.
 -- takes: position integer, consumer text
 -- gives: nothing
-UPDATE event_cursors SET delivered=:position, updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE event_cursors.consumer = :consumer AND event_cursors.delivered < :position;
+UPDATE event_cursors SET delivered=:position, updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE event_cursors.consumer = :consumer AND event_cursors.delivered < :position;
 
 -- name: cursor_acknowledge
 -- why: Finished up to here; never back, never beyond what was handed out.
 -- takes: position integer, consumer text
 -- gives: delivered integer, acknowledged integer
-UPDATE event_cursors SET acknowledged=:position, updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE event_cursors.consumer = :consumer AND event_cursors.acknowledged < :position AND event_cursors.delivered >= :position RETURNING delivered, acknowledged;
+UPDATE event_cursors SET acknowledged=:position, updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE event_cursors.consumer = :consumer AND event_cursors.acknowledged < :position AND event_cursors.delivered >=
+    :position
+RETURNING delivered, acknowledged;
 
 -- ===== work: tasks, claims, dependencies, review, notes, history =====
 
@@ -146,27 +183,59 @@ UPDATE event_cursors SET acknowledged=:position, updated_at=strftime('%Y-%m-%dT%
 -- gives: expired boolean, parked boolean
 SELECT EXISTS (SELECT tasks.number
 FROM tasks
-WHERE tasks.status = 'IN_PROGRESS' AND tasks.lease_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AS expired, EXISTS (SELECT tasks.number
+WHERE tasks.status = 'IN_PROGRESS' AND tasks.lease_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AS expired, EXISTS
+    (SELECT tasks.number
 FROM tasks
 WHERE tasks.parked != '' AND tasks.parked_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AS parked;
 
 -- name: queue_take_back
 -- why: Take back a batch of tasks whose lease is past, the longest past first; spent ones become BLOCKED.
 -- takes: limit integer
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
 WITH expired AS
 (SELECT tasks.id AS id
 FROM tasks
-WHERE tasks.status = 'IN_PROGRESS' AND tasks.lease_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') ORDER BY tasks.lease_until, tasks.number
- LIMIT :limit)
- UPDATE tasks SET status=CASE WHEN (tasks.expiries + 1 >= tasks.max_attempts) THEN 'BLOCKED' ELSE 'TODO' END, assigned_agent=NULL, session_id=NULL, lease_until=NULL, expiries=(tasks.expiries + 1), parked=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.not_before ELSE NULL END, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE tasks.id IN (SELECT expired.id
-FROM expired) AND tasks.status = 'IN_PROGRESS' AND tasks.lease_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until, lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until, reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at, updated_at, finished_at;
+WHERE tasks.status = 'IN_PROGRESS' AND tasks.lease_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+ORDER BY tasks.lease_until, tasks.number
+
+LIMIT :limit)
+UPDATE tasks SET status=CASE WHEN (tasks.expiries + 1 >= tasks.max_attempts) THEN 'BLOCKED' ELSE 'TODO' END,
+    assigned_agent=NULL, session_id=NULL, lease_until=NULL, expiries=(tasks.expiries + 1), parked=CASE WHEN
+    (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END, parked_until=CASE WHEN
+    (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.not_before ELSE NULL END,
+    revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tasks.id IN (SELECT expired.id
+FROM expired) AND tasks.status = 'IN_PROGRESS' AND tasks.lease_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at;
 
 -- name: task_take_back
 -- why: The same for one task, before it is claimed by name.
 -- takes: task_id text
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
-UPDATE tasks SET status=CASE WHEN (tasks.expiries + 1 >= tasks.max_attempts) THEN 'BLOCKED' ELSE 'TODO' END, assigned_agent=NULL, session_id=NULL, lease_until=NULL, expiries=(tasks.expiries + 1), parked=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.not_before ELSE NULL END, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.lease_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until, lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until, reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at, updated_at, finished_at;
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
+UPDATE tasks SET status=CASE WHEN (tasks.expiries + 1 >= tasks.max_attempts) THEN 'BLOCKED' ELSE 'TODO' END,
+    assigned_agent=NULL, session_id=NULL, lease_until=NULL, expiries=(tasks.expiries + 1), parked=CASE WHEN
+    (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END, parked_until=CASE WHEN
+    (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.not_before ELSE NULL END,
+    revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.lease_until <= strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now')
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at;
 
 -- name: queue_unpark
 -- why: Put a batch of what is due back into the queue, in its old place. Not a change: no revision, no event.
@@ -175,108 +244,198 @@ UPDATE tasks SET status=CASE WHEN (tasks.expiries + 1 >= tasks.max_attempts) THE
 WITH due AS
 (SELECT tasks.id AS id
 FROM tasks
-WHERE tasks.parked != '' AND tasks.parked_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') ORDER BY tasks.parked_until, tasks.number
- LIMIT :limit)
- UPDATE tasks SET parked='', parked_until=NULL, reserved_for=NULL WHERE tasks.id IN (SELECT due.id
-FROM due) AND tasks.parked != '' AND tasks.parked_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') RETURNING id;
+WHERE tasks.parked != '' AND tasks.parked_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+ORDER BY tasks.parked_until, tasks.number
+
+LIMIT :limit)
+UPDATE tasks SET parked='', parked_until=NULL, reserved_for=NULL
+WHERE tasks.id IN (SELECT due.id
+FROM due) AND tasks.parked != '' AND tasks.parked_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+RETURNING id;
 
 -- name: task_unpark
 -- why: The same for one task, before it is claimed by name.
 -- takes: task_id text
 -- gives: id text
-UPDATE tasks SET parked='', parked_until=NULL, reserved_for=NULL WHERE tasks.id = :task_id AND tasks.parked != '' AND tasks.parked_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') RETURNING id;
+UPDATE tasks SET parked='', parked_until=NULL, reserved_for=NULL
+WHERE tasks.id = :task_id AND tasks.parked != '' AND tasks.parked_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+RETURNING id;
 
 -- name: claim_next
 -- why: Take the first ready tasks of a role.
 -- takes: agent text, session text, lease_seconds integer, role text, limit integer
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
-WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' ORDER BY tasks.priority, tasks.created_at, tasks.number
- LIMIT :limit)
- UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:session, lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = ''
+ORDER BY tasks.priority, tasks.created_at, tasks.number
+
+LIMIT :limit)
+UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:session,
+    lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds AS BIGINT), (SELECT
+    projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT),
+    (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE tasks.id IN (SELECT picked.id
-FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until, lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until, reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at, updated_at, finished_at;
+WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent),
+    reserved_for=NULL, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tasks.id IN (SELECT picked.id
+FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = ''
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at;
 
 -- name: claim_next_project
 -- why: Take the first ready tasks of a role in one project.
 -- takes: agent text, session text, lease_seconds integer, role text, project text, limit integer
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
-WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' ORDER BY tasks.priority, tasks.created_at, tasks.number
- LIMIT :limit)
- UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:session, lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.status = 'TODO' AND tasks.unmet_dependencies =
+    0 AND tasks.parked = ''
+ORDER BY tasks.priority, tasks.created_at, tasks.number
+
+LIMIT :limit)
+UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:session,
+    lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds AS BIGINT), (SELECT
+    projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT),
+    (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE tasks.id IN (SELECT picked.id
-FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until, lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until, reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at, updated_at, finished_at;
+WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent),
+    reserved_for=NULL, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tasks.id IN (SELECT picked.id
+FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = ''
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at;
 
 -- name: claim_next_any
 -- why: Take the first tasks of a role although they wait for others (`--respect-deps=false`); no index walk.
 -- takes: agent text, session text, lease_seconds integer, role text, limit integer
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
-WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.parked = '' ORDER BY tasks.priority, tasks.created_at, tasks.number
- LIMIT :limit)
- UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:session, lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.parked = ''
+ORDER BY tasks.priority, tasks.created_at, tasks.number
+
+LIMIT :limit)
+UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:session,
+    lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds AS BIGINT), (SELECT
+    projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT),
+    (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE tasks.id IN (SELECT picked.id
-FROM picked) AND tasks.status = 'TODO' AND tasks.parked = '' RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until, lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until, reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at, updated_at, finished_at;
+WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent),
+    reserved_for=NULL, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tasks.id IN (SELECT picked.id
+FROM picked) AND tasks.status = 'TODO' AND tasks.parked = ''
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at;
 
 -- name: claim_next_any_project
 -- why: The same in one project.
 -- takes: agent text, session text, lease_seconds integer, role text, project text, limit integer
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
-WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.status = 'TODO' AND tasks.parked = '' ORDER BY tasks.priority, tasks.created_at, tasks.number
- LIMIT :limit)
- UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:session, lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.status = 'TODO' AND tasks.parked = ''
+ORDER BY tasks.priority, tasks.created_at, tasks.number
+
+LIMIT :limit)
+UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:session,
+    lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds AS BIGINT), (SELECT
+    projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT),
+    (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE tasks.id IN (SELECT picked.id
-FROM picked) AND tasks.status = 'TODO' AND tasks.parked = '' RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until, lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until, reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at, updated_at, finished_at;
+WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent),
+    reserved_for=NULL, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tasks.id IN (SELECT picked.id
+FROM picked) AND tasks.status = 'TODO' AND tasks.parked = ''
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at;
 
 -- name: claim_task
 -- why: Take one task by name, if it is ready.
 -- takes: agent text, session text, lease_seconds integer, task_id text
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
-UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:session, lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
+UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:session,
+    lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds AS BIGINT), (SELECT
+    projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT),
+    (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE tasks.id = :task_id AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until, lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until, reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at, updated_at, finished_at;
+WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent),
+    reserved_for=NULL, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tasks.id = :task_id AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = ''
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at;
 
 -- name: attempt_open
 -- why: The attempt that a claim opens: its number is the fencing token.
 -- takes: task_id text, attempt integer, agent text, session text
 -- gives: nothing
-INSERT INTO attempts (task_id, attempt, agent, session_id, started_at) VALUES (:task_id, :attempt, :agent, :session, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'));
+INSERT INTO attempts (task_id, attempt, agent, session_id, started_at) VALUES (:task_id, :attempt, :agent, :session,
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now'));
 
 -- name: attempt_close
 -- why: End the open attempt of a task; the answer says whose it was.
 -- takes: outcome text, reason text, task_id text
 -- gives: attempt integer, agent text, session_id text
-UPDATE attempts SET ended_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), outcome=:outcome, reason=:reason WHERE attempts.task_id = :task_id AND attempts.ended_at IS NULL RETURNING attempt, agent, session_id;
+UPDATE attempts SET ended_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), outcome=:outcome, reason=:reason
+WHERE attempts.task_id = :task_id AND attempts.ended_at IS NULL
+RETURNING attempt, agent, session_id;
 
 -- name: attempt
 -- why: One attempt, to explain why a handle is no longer current.
 -- takes: task_id text, attempt integer
--- gives: task_id text, attempt integer, agent text, session_id text, started_at instant, ended_at instant, outcome text, reason text
-SELECT attempts.task_id, attempts.attempt, attempts.agent, attempts.session_id, attempts.started_at, attempts.ended_at, attempts.outcome, attempts.reason
+-- gives: task_id text, attempt integer, agent text, session_id text, started_at instant, ended_at instant, outcome
+--   text, reason text
+SELECT attempts.task_id, attempts.attempt, attempts.agent, attempts.session_id, attempts.started_at, attempts.ended_at,
+    attempts.outcome, attempts.reason
 FROM attempts
 WHERE attempts.task_id = :task_id AND attempts.attempt = :attempt;
 
@@ -291,67 +450,175 @@ WHERE attempts.task_id = :task_id AND attempts.agent = :agent;
 -- name: attempts_of_task
 -- why: The latest attempts of a task.
 -- takes: task_id text, limit integer
--- gives: task_id text, attempt integer, agent text, session_id text, started_at instant, ended_at instant, outcome text, reason text
-SELECT attempts.task_id, attempts.attempt, attempts.agent, attempts.session_id, attempts.started_at, attempts.ended_at, attempts.outcome, attempts.reason
+-- gives: task_id text, attempt integer, agent text, session_id text, started_at instant, ended_at instant, outcome
+--   text, reason text
+SELECT attempts.task_id, attempts.attempt, attempts.agent, attempts.session_id, attempts.started_at, attempts.ended_at,
+    attempts.outcome, attempts.reason
 FROM attempts
-WHERE attempts.task_id = :task_id ORDER BY attempts.attempt DESC
- LIMIT :limit;
+WHERE attempts.task_id = :task_id
+ORDER BY attempts.attempt DESC
+
+LIMIT :limit;
 
 -- name: claim_renew
 -- why: Renew the lease; never to a shorter time.
 -- takes: lease_seconds integer, task_id text, attempt integer, agent text
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
-UPDATE tasks SET lease_until=max(tasks.lease_until, strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds AS BIGINT), tasks.lease_seconds, 900)) || ' seconds')), revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent = :agent RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until, lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until, reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at, updated_at, finished_at;
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
+UPDATE tasks SET lease_until=max(tasks.lease_until, strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds
+    AS BIGINT), tasks.lease_seconds, 900)) || ' seconds')), revision=(tasks.revision + 1),
+    updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
+    :agent
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at;
 
 -- name: claim_keep
 -- why: Renew the lease as a sign of life: no revision, no history, no event.
 -- takes: lease_seconds integer, task_id text, attempt integer, agent text
 -- gives: lease_until instant, lease_seconds integer
-UPDATE tasks SET lease_until=max(tasks.lease_until, strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds AS BIGINT), tasks.lease_seconds, 900)) || ' seconds')) WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent = :agent RETURNING lease_until, lease_seconds;
+UPDATE tasks SET lease_until=max(tasks.lease_until, strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds
+    AS BIGINT), tasks.lease_seconds, 900)) || ' seconds'))
+WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
+    :agent
+RETURNING lease_until, lease_seconds;
 
 -- name: claim_complete
 -- why: The work is done.
 -- takes: result text, task_id text, attempt integer, agent text
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
-UPDATE tasks SET status='DONE', assigned_agent=NULL, session_id=NULL, lease_until=NULL, result=coalesce(:result, tasks.result), revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), finished_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent = :agent RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until, lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until, reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at, updated_at, finished_at;
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
+UPDATE tasks SET status='DONE', assigned_agent=NULL, session_id=NULL, lease_until=NULL, result=coalesce(:result,
+    tasks.result), revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
+    finished_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
+    :agent
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at;
 
 -- name: claim_submit
 -- why: The work is done and waits for a review.
 -- takes: result text, task_id text, attempt integer, agent text
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
-UPDATE tasks SET status='IN_REVIEW', assigned_agent=NULL, session_id=NULL, lease_until=NULL, reviewer=NULL, review_until=NULL, result=coalesce(:result, tasks.result), revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent = :agent RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until, lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until, reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at, updated_at, finished_at;
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
+UPDATE tasks SET status='IN_REVIEW', assigned_agent=NULL, session_id=NULL, lease_until=NULL, reviewer=NULL,
+    review_until=NULL, result=coalesce(:result, tasks.result), revision=(tasks.revision + 1),
+    updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
+    :agent
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at;
 
 -- name: claim_block
 -- why: The work cannot go on.
 -- takes: task_id text, attempt integer, agent text
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
-UPDATE tasks SET status='BLOCKED', assigned_agent=NULL, session_id=NULL, lease_until=NULL, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent = :agent RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until, lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until, reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at, updated_at, finished_at;
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
+UPDATE tasks SET status='BLOCKED', assigned_agent=NULL, session_id=NULL, lease_until=NULL, revision=(tasks.revision +
+    1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
+    :agent
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at;
 
 -- name: claim_release
 -- why: Give the task back, to be claimed again at once or after a while.
 -- takes: after_seconds integer, task_id text, attempt integer, agent text
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
-UPDATE tasks SET status='TODO', assigned_agent=NULL, session_id=NULL, lease_until=NULL, not_before=CASE WHEN (CAST(:after_seconds AS BIGINT) IS NOT NULL) THEN strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (:after_seconds) || ' seconds') ELSE tasks.not_before END, parked=CASE WHEN (CAST(:after_seconds AS BIGINT) IS NOT NULL) THEN 'later' WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END, parked_until=CASE WHEN (CAST(:after_seconds AS BIGINT) IS NOT NULL) THEN strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (:after_seconds) || ' seconds') WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.not_before ELSE NULL END, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent = :agent RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until, lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until, reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at, updated_at, finished_at;
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
+UPDATE tasks SET status='TODO', assigned_agent=NULL, session_id=NULL, lease_until=NULL, not_before=CASE WHEN
+    (CAST(:after_seconds AS BIGINT) IS NOT NULL) THEN strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (:after_seconds) ||
+    ' seconds') ELSE tasks.not_before END, parked=CASE WHEN (CAST(:after_seconds AS BIGINT) IS NOT NULL) THEN 'later'
+    WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END, parked_until=CASE WHEN
+    (CAST(:after_seconds AS BIGINT) IS NOT NULL) THEN strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (:after_seconds) ||
+    ' seconds') WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.not_before ELSE NULL END,
+    revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
+    :agent
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at;
 
 -- name: claim_transfer
 -- why: Hand the task to another agent: the next attempt begins with a fresh lease.
 -- takes: to text, lease_seconds integer, task_id text, attempt integer, agent text
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
-UPDATE tasks SET assigned_agent=:to, session_id=NULL, lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds AS BIGINT), tasks.lease_seconds, 900)) || ' seconds'), lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT), tasks.lease_seconds, 900), attempt=(tasks.attempt + 1), revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent = :agent RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until, lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until, reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at, updated_at, finished_at;
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
+UPDATE tasks SET assigned_agent=:to, session_id=NULL, lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
+    (coalesce(CAST(:lease_seconds AS BIGINT), tasks.lease_seconds, 900)) || ' seconds'),
+    lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT), tasks.lease_seconds, 900), attempt=(tasks.attempt + 1),
+    revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
+    :agent
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at;
 
 -- name: task
 -- why: One task.
 -- takes: task_id text
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
-SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project, tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt, tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked, tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result, tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
+SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
+    tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
+    tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
+    tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at
 FROM tasks
 WHERE tasks.id = :task_id;
 
 -- name: task_lock
 -- why: One task, locked for the verb that follows. (SQLite has one writer anyway.)
 -- takes: task_id text
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
-SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project, tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt, tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked, tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result, tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
+SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
+    tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
+    tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
+    tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at
 FROM tasks
 WHERE tasks.id = :task_id;
 
@@ -366,38 +633,64 @@ WHERE tasks.id = :task_id;
 -- name: task_by_dedup_key
 -- why: The task that a retry means.
 -- takes: dedup_key text
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
-SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project, tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt, tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked, tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result, tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
+SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
+    tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
+    tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
+    tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at
 FROM tasks
 WHERE tasks.dedup_key = :dedup_key;
 
 -- name: tasks_by_id
 -- why: Several tasks by name.
 -- takes: ids list
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
-SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project, tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt, tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked, tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result, tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
+SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
+    tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
+    tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
+    tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at
 FROM tasks
-WHERE tasks.id IN (SELECT value FROM json_each(:ids)) = 1 ORDER BY tasks.number;
+WHERE tasks.id IN (SELECT value FROM json_each(:ids)) = 1
+ORDER BY tasks.number;
 
 -- name: task_insert
 -- why: A new task.
--- takes: id text, number integer, title text, body text, role text, project text, priority integer, max_attempts integer, not_before instant, created_at instant, dedup_key text, created_by text, folded text
+-- takes: id text, number integer, title text, body text, role text, project text, priority integer, max_attempts
+--   integer, not_before instant, created_at instant, dedup_key text, created_by text, folded text
 -- gives: nothing
-INSERT INTO tasks (id, number, title, body, status, role_boundary, project, priority, max_attempts, not_before, parked, parked_until, dedup_key, created_by, folded, created_at, updated_at) VALUES (:id, :number, :title, :body, 'TODO', :role, :project, :priority, coalesce(CAST(:max_attempts AS BIGINT), (SELECT projects.max_attempts
+INSERT INTO tasks (id, number, title, body, status, role_boundary, project, priority, max_attempts, not_before, parked,
+    parked_until, dedup_key, created_by, folded, created_at, updated_at) VALUES (:id, :number, :title, :body, 'TODO',
+    :role, :project, :priority, coalesce(CAST(:max_attempts AS BIGINT), (SELECT projects.max_attempts
 FROM projects
-WHERE projects.name = :project), 5), :not_before, CASE WHEN (:not_before > :created_at) THEN 'later' ELSE '' END, CASE WHEN (:not_before > :created_at) THEN :not_before ELSE NULL END, :dedup_key, :created_by, :folded, :created_at, :created_at);
+WHERE projects.name = :project), 5), :not_before, CASE WHEN (:not_before > :created_at) THEN 'later' ELSE '' END, CASE
+    WHEN (:not_before > :created_at) THEN :not_before ELSE NULL END, :dedup_key, :created_by, :folded, :created_at,
+    :created_at);
 
 -- name: scope_insert
 -- why: A pattern that a task declares.
 -- takes: task_id text, pattern text, mode text
 -- gives: nothing
-INSERT INTO task_scopes (task_id, pattern, mode) VALUES (:task_id, :pattern, :mode) ON CONFLICT (task_id, pattern) DO NOTHING;
+INSERT INTO task_scopes (task_id, pattern, mode) VALUES (:task_id, :pattern, :mode) ON CONFLICT (task_id, pattern) DO
+    NOTHING;
 
 -- name: scopes_delete
 -- why: Forget what a task declared.
 -- takes: task_id text
 -- gives: nothing
-DELETE FROM task_scopes WHERE task_scopes.task_id = :task_id;
+DELETE FROM task_scopes
+WHERE task_scopes.task_id = :task_id;
 
 -- name: scopes_of
 -- why: What tasks declare.
@@ -405,83 +698,217 @@ DELETE FROM task_scopes WHERE task_scopes.task_id = :task_id;
 -- gives: task_id text, pattern text, mode text
 SELECT task_scopes.task_id, task_scopes.pattern, task_scopes.mode
 FROM task_scopes
-WHERE task_scopes.task_id IN (SELECT value FROM json_each(:ids)) = 1 ORDER BY task_scopes.task_id, task_scopes.pattern;
+WHERE task_scopes.task_id IN (SELECT value FROM json_each(:ids)) = 1
+ORDER BY task_scopes.task_id, task_scopes.pattern;
 
 -- name: task_unblock
 -- why: Back into the queue, with fresh attempts.
 -- takes: task_id text
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
-UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.not_before ELSE NULL END, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE tasks.id = :task_id AND tasks.status = 'BLOCKED' RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until, lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until, reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at, updated_at, finished_at;
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
+UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+    THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN
+    tasks.not_before ELSE NULL END, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tasks.id = :task_id AND tasks.status = 'BLOCKED'
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at;
 
 -- name: task_approve
 -- why: The review is passed.
 -- takes: task_id text
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
-UPDATE tasks SET status='DONE', reviewer=NULL, review_until=NULL, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), finished_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE tasks.id = :task_id AND tasks.status = 'IN_REVIEW' RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until, lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until, reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at, updated_at, finished_at;
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
+UPDATE tasks SET status='DONE', reviewer=NULL, review_until=NULL, revision=(tasks.revision + 1),
+    updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), finished_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tasks.id = :task_id AND tasks.status = 'IN_REVIEW'
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at;
 
 -- name: task_reject
 -- why: Back into the queue; a new round of work begins.
 -- takes: task_id text
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
-UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.not_before ELSE NULL END, reviewer=NULL, review_until=NULL, rejected_attempt=tasks.attempt, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE tasks.id = :task_id AND tasks.status = 'IN_REVIEW' RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until, lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until, reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at, updated_at, finished_at;
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
+UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+    THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN
+    tasks.not_before ELSE NULL END, reviewer=NULL, review_until=NULL, rejected_attempt=tasks.attempt,
+    revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tasks.id = :task_id AND tasks.status = 'IN_REVIEW'
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at;
 
 -- name: task_cancel
 -- why: Nobody shall do it any more.
 -- takes: task_id text
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
-UPDATE tasks SET status='CANCELLED', assigned_agent=NULL, session_id=NULL, lease_until=NULL, parked='', parked_until=NULL, reserved_for=NULL, reviewer=NULL, review_until=NULL, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), finished_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE tasks.id = :task_id AND tasks.status IN ('TODO', 'IN_PROGRESS', 'BLOCKED', 'IN_REVIEW') RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until, lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until, reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at, updated_at, finished_at;
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
+UPDATE tasks SET status='CANCELLED', assigned_agent=NULL, session_id=NULL, lease_until=NULL, parked='',
+    parked_until=NULL, reserved_for=NULL, reviewer=NULL, review_until=NULL, revision=(tasks.revision + 1),
+    updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), finished_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tasks.id = :task_id AND tasks.status IN ('TODO', 'IN_PROGRESS', 'BLOCKED', 'IN_REVIEW')
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at;
 
 -- name: task_reopen
 -- why: Back into the queue, with fresh attempts and without a result.
 -- takes: task_id text
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
-UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.not_before ELSE NULL END, result=NULL, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), finished_at=NULL WHERE tasks.id = :task_id AND tasks.status IN ('DONE', 'CANCELLED') RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until, lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until, reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at, updated_at, finished_at;
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
+UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+    THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN
+    tasks.not_before ELSE NULL END, result=NULL, revision=(tasks.revision + 1),
+    updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), finished_at=NULL
+WHERE tasks.id = :task_id AND tasks.status IN ('DONE', 'CANCELLED')
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at;
 
 -- name: task_edit
 -- why: Change what was given; what is absent stays.
--- takes: title text, body text, role text, project text, priority integer, max_attempts integer, not_before instant, folded text, task_id text
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
-UPDATE tasks SET title=:title, body=:body, role_boundary=:role, project=:project, priority=:priority, max_attempts=:max_attempts, not_before=:not_before, parked=CASE WHEN (tasks.parked IN ('scope', 'reserved')) THEN tasks.parked WHEN (tasks.status = 'TODO' AND :not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.parked IN ('scope', 'reserved')) THEN tasks.parked_until WHEN (tasks.status = 'TODO' AND :not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN :not_before ELSE NULL END, revision=(tasks.revision + 1), folded=:folded, updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE tasks.id = :task_id RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until, lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until, reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at, updated_at, finished_at;
+-- takes: title text, body text, role text, project text, priority integer, max_attempts integer, not_before instant,
+--   folded text, task_id text
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
+UPDATE tasks SET title=:title, body=:body, role_boundary=:role, project=:project, priority=:priority,
+    max_attempts=:max_attempts, not_before=:not_before, parked=CASE WHEN (tasks.parked IN ('scope', 'reserved')) THEN
+    tasks.parked WHEN (tasks.status = 'TODO' AND :not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE
+    '' END, parked_until=CASE WHEN (tasks.parked IN ('scope', 'reserved')) THEN tasks.parked_until WHEN (tasks.status =
+    'TODO' AND :not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN :not_before ELSE NULL END,
+    revision=(tasks.revision + 1), folded=:folded, updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tasks.id = :task_id
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at;
 
 -- name: task_touch
 -- why: Something about a task changed.
 -- takes: task_id text
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
-UPDATE tasks SET revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE tasks.id = :task_id RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until, lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until, reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at, updated_at, finished_at;
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
+UPDATE tasks SET revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tasks.id = :task_id
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at;
 
 -- name: tasks_lock
 -- why: Several tasks, locked in one order so that two batches never wait for each other.
 -- takes: ids list
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
-SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project, tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt, tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked, tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result, tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
+SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
+    tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
+    tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
+    tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at
 FROM tasks
-WHERE tasks.id IN (SELECT value FROM json_each(:ids)) = 1 ORDER BY tasks.number;
+WHERE tasks.id IN (SELECT value FROM json_each(:ids)) = 1
+ORDER BY tasks.number;
 
 -- name: tasks_set_priority
 -- why: A new priority for several tasks.
 -- takes: priority integer, ids list
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
-UPDATE tasks SET priority=:priority, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE tasks.id IN (SELECT value FROM json_each(:ids)) = 1 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until, lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until, reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at, updated_at, finished_at;
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
+UPDATE tasks SET priority=:priority, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tasks.id IN (SELECT value FROM json_each(:ids)) = 1
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at;
 
 -- name: tasks_set_project
 -- why: A new project for several tasks.
 -- takes: project text, ids list
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
-UPDATE tasks SET project=:project, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE tasks.id IN (SELECT value FROM json_each(:ids)) = 1 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until, lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until, reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at, updated_at, finished_at;
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
+UPDATE tasks SET project=:project, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tasks.id IN (SELECT value FROM json_each(:ids)) = 1
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at;
 
 -- name: review_claim
 -- why: Take the first submitted task that nobody reviews and that the reviewer did not work on in this round.
 -- takes: agent text, lease_seconds integer, project text, task_id text
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
 WITH for_review AS
 (SELECT tasks.id AS id
 FROM tasks
-WHERE tasks.status = 'IN_REVIEW' AND (tasks.reviewer IS NULL OR tasks.review_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) AND (CAST(:task_id AS TEXT) IS NULL OR tasks.id = :task_id) AND NOT (EXISTS (SELECT attempts.attempt
+WHERE tasks.status = 'IN_REVIEW' AND (tasks.reviewer IS NULL OR tasks.review_until <= strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now')) AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) AND (CAST(:task_id AS TEXT) IS NULL OR
+    tasks.id = :task_id) AND NOT (EXISTS (SELECT attempts.attempt
 FROM attempts
-WHERE attempts.task_id = tasks.id AND attempts.attempt > tasks.rejected_attempt AND attempts.agent = :agent)) ORDER BY tasks.priority, tasks.created_at, tasks.number
- LIMIT 1)
- UPDATE tasks SET reviewer=:agent, review_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (:lease_seconds) || ' seconds'), revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE tasks.id IN (SELECT for_review.id
-FROM for_review) AND tasks.status = 'IN_REVIEW' AND (tasks.reviewer IS NULL OR tasks.review_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until, lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until, reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at, updated_at, finished_at;
+WHERE attempts.task_id = tasks.id AND attempts.attempt > tasks.rejected_attempt AND attempts.agent = :agent))
+ORDER BY tasks.priority, tasks.created_at, tasks.number
+
+LIMIT 1)
+UPDATE tasks SET reviewer=:agent, review_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (:lease_seconds) || ' seconds'),
+    revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tasks.id IN (SELECT for_review.id
+FROM for_review) AND tasks.status = 'IN_REVIEW' AND (tasks.reviewer IS NULL OR tasks.review_until <=
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at;
 
 -- name: review_worked
 -- why: Whether somebody held the task in this round of work.
@@ -497,54 +924,70 @@ WHERE attempts.task_id = :task_id AND attempts.attempt > :rejected_attempt AND a
 -- gives: id text, number integer
 SELECT tasks.id, tasks.number
 FROM tasks
-WHERE tasks.status = 'IN_REVIEW' AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) ORDER BY tasks.priority, tasks.created_at, tasks.number
- LIMIT :limit;
+WHERE tasks.status = 'IN_REVIEW' AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project)
+ORDER BY tasks.priority, tasks.created_at, tasks.number
+
+LIMIT :limit;
 
 -- name: edge_insert
 -- why: An edge, met if the dependency is done: its row is held still by task_share, and this is a later statement.
 -- takes: task_id text, depends_on text
 -- gives: met boolean
-INSERT INTO task_dependencies (task_id, depends_on_task_id, met) VALUES (:task_id, :depends_on, (SELECT tasks.status = 'DONE' AS anon_1
+INSERT INTO task_dependencies (task_id, depends_on_task_id, met) VALUES (:task_id, :depends_on, (SELECT tasks.status =
+    'DONE' AS anon_1
 FROM tasks
-WHERE tasks.id = :depends_on)) ON CONFLICT (task_id, depends_on_task_id) DO NOTHING RETURNING met;
+WHERE tasks.id = :depends_on)) ON CONFLICT (task_id, depends_on_task_id) DO NOTHING
+RETURNING met;
 
 -- name: edge_delete
 -- why: Remove an edge; the answer says whether it was met.
 -- takes: task_id text, depends_on text
 -- gives: met boolean
-DELETE FROM task_dependencies WHERE task_dependencies.task_id = :task_id AND task_dependencies.depends_on_task_id = :depends_on RETURNING met;
+DELETE FROM task_dependencies
+WHERE task_dependencies.task_id = :task_id AND task_dependencies.depends_on_task_id = :depends_on
+RETURNING met;
 
 -- name: edges_meet
 -- why: The dependency is done: turn the edges that were not met. Each is turned by exactly one transaction.
 -- takes: depends_on text
 -- gives: task_id text
-UPDATE task_dependencies SET met=true WHERE task_dependencies.depends_on_task_id = :depends_on AND task_dependencies.met IS false RETURNING task_id;
+UPDATE task_dependencies SET met=true
+WHERE task_dependencies.depends_on_task_id = :depends_on AND task_dependencies.met IS false
+RETURNING task_id;
 
 -- name: edges_unmeet
 -- why: The dependency is done no more: turn the edges back.
 -- takes: depends_on text
 -- gives: task_id text
-UPDATE task_dependencies SET met=false WHERE task_dependencies.depends_on_task_id = :depends_on AND task_dependencies.met IS true RETURNING task_id;
+UPDATE task_dependencies SET met=false
+WHERE task_dependencies.depends_on_task_id = :depends_on AND task_dependencies.met IS true
+RETURNING task_id;
 
 -- name: dependents_count_down
 -- why: What was turned is subtracted; the answer says who became ready.
 -- takes: ids list
 -- gives: id text, status text, unmet_dependencies integer, parked text
-UPDATE tasks SET unmet_dependencies=(tasks.unmet_dependencies - 1) WHERE tasks.id IN (SELECT value FROM json_each(:ids)) = 1 RETURNING id, status, unmet_dependencies, parked;
+UPDATE tasks SET unmet_dependencies=(tasks.unmet_dependencies - 1)
+WHERE tasks.id IN (SELECT value FROM json_each(:ids)) = 1
+RETURNING id, status, unmet_dependencies, parked;
 
 -- name: dependents_count_up
 -- why: What was turned back is added.
 -- takes: ids list
 -- gives: id text
-UPDATE tasks SET unmet_dependencies=(tasks.unmet_dependencies + 1) WHERE tasks.id IN (SELECT value FROM json_each(:ids)) = 1 RETURNING id;
+UPDATE tasks SET unmet_dependencies=(tasks.unmet_dependencies + 1)
+WHERE tasks.id IN (SELECT value FROM json_each(:ids)) = 1
+RETURNING id;
 
 -- name: dependencies_of
 -- why: What tasks depend on, with where each stands and what came of it.
 -- takes: ids list
 -- gives: task_id text, depends_on_task_id text, met boolean, title text, status text, result text
-SELECT task_dependencies.task_id, task_dependencies.depends_on_task_id, task_dependencies.met, tasks.title, tasks.status, tasks.result
+SELECT task_dependencies.task_id, task_dependencies.depends_on_task_id, task_dependencies.met, tasks.title,
+    tasks.status, tasks.result
 FROM task_dependencies JOIN tasks ON tasks.id = task_dependencies.depends_on_task_id
-WHERE task_dependencies.task_id IN (SELECT value FROM json_each(:ids)) = 1 ORDER BY task_dependencies.task_id, tasks.number;
+WHERE task_dependencies.task_id IN (SELECT value FROM json_each(:ids)) = 1
+ORDER BY task_dependencies.task_id, tasks.number;
 
 -- name: dependents_of
 -- why: Who depends on a task.
@@ -552,8 +995,10 @@ WHERE task_dependencies.task_id IN (SELECT value FROM json_each(:ids)) = 1 ORDER
 -- gives: task_id text, met boolean, title text, status text, number integer
 SELECT task_dependencies.task_id, task_dependencies.met, tasks.title, tasks.status, tasks.number
 FROM task_dependencies JOIN tasks ON tasks.id = task_dependencies.task_id
-WHERE task_dependencies.depends_on_task_id = :task_id ORDER BY tasks.number
- LIMIT :limit;
+WHERE task_dependencies.depends_on_task_id = :task_id
+ORDER BY tasks.number
+
+LIMIT :limit;
 
 -- name: edge_reaches
 -- why: Whether one task waits for another, directly or through others: such an edge would close a circle.
@@ -564,7 +1009,7 @@ WITH RECURSIVE reach(id) AS
 FROM task_dependencies
 WHERE task_dependencies.task_id = :from_task UNION SELECT task_dependencies.depends_on_task_id AS depends_on_task_id
 FROM task_dependencies JOIN reach ON task_dependencies.task_id = reach.id)
- SELECT EXISTS (SELECT reach.id
+SELECT EXISTS (SELECT reach.id
 FROM reach
 WHERE reach.id = :to_task) AS reaches;
 
@@ -572,7 +1017,9 @@ WHERE reach.id = :to_task) AS reaches;
 -- why: A note on a task.
 -- takes: task_id text, author text, note_type text, content text, folded text
 -- gives: id integer, created_at instant
-INSERT INTO notes (task_id, author, note_type, content, folded, created_at) VALUES (:task_id, :author, :note_type, :content, :folded, strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) RETURNING id, created_at;
+INSERT INTO notes (task_id, author, note_type, content, folded, created_at) VALUES (:task_id, :author, :note_type,
+    :content, :folded, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+RETURNING id, created_at;
 
 -- name: notes_of
 -- why: The newest notes of a task; `before` pages back.
@@ -580,14 +1027,17 @@ INSERT INTO notes (task_id, author, note_type, content, folded, created_at) VALU
 -- gives: id integer, task_id text, author text, note_type text, content text, created_at instant
 SELECT notes.id, notes.task_id, notes.author, notes.note_type, notes.content, notes.created_at
 FROM notes
-WHERE notes.task_id = :task_id AND (CAST(:before AS BIGINT) IS NULL OR notes.id < :before) ORDER BY notes.id DESC
- LIMIT :limit;
+WHERE notes.task_id = :task_id AND (CAST(:before AS BIGINT) IS NULL OR notes.id < :before)
+ORDER BY notes.id DESC
+
+LIMIT :limit;
 
 -- name: history_insert
 -- why: What happened to a task.
 -- takes: task_id text, agent text, action text, attempt integer, detail text
 -- gives: nothing
-INSERT INTO history (task_id, agent, action, attempt, detail, created_at) VALUES (:task_id, :agent, :action, :attempt, :detail, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'));
+INSERT INTO history (task_id, agent, action, attempt, detail, created_at) VALUES (:task_id, :agent, :action, :attempt,
+    :detail, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'));
 
 -- name: history_of
 -- why: The newest history of a task; `before` pages back.
@@ -595,8 +1045,10 @@ INSERT INTO history (task_id, agent, action, attempt, detail, created_at) VALUES
 -- gives: id integer, task_id text, agent text, action text, attempt integer, detail text, created_at instant
 SELECT history.id, history.task_id, history.agent, history.action, history.attempt, history.detail, history.created_at
 FROM history
-WHERE history.task_id = :task_id AND (CAST(:before AS BIGINT) IS NULL OR history.id < :before) ORDER BY history.id DESC
- LIMIT :limit;
+WHERE history.task_id = :task_id AND (CAST(:before AS BIGINT) IS NULL OR history.id < :before)
+ORDER BY history.id DESC
+
+LIMIT :limit;
 
 -- name: notes_prunable
 -- why: A batch of old notes of finished tasks.
@@ -606,14 +1058,17 @@ SELECT notes.id
 FROM notes
 WHERE notes.id > :after AND notes.created_at < :before AND notes.task_id IN (SELECT tasks.id
 FROM tasks
-WHERE tasks.status IN ('DONE', 'CANCELLED')) ORDER BY notes.id
- LIMIT :limit;
+WHERE tasks.status IN ('DONE', 'CANCELLED'))
+ORDER BY notes.id
+
+LIMIT :limit;
 
 -- name: notes_delete
 -- why: Remove such a batch; notes of live tasks stay, whatever their age.
 -- takes: after integer, through integer, before instant
 -- gives: nothing
-DELETE FROM notes WHERE notes.id > :after AND notes.id <= :through AND notes.created_at < :before AND notes.task_id IN (SELECT tasks.id
+DELETE FROM notes
+WHERE notes.id > :after AND notes.id <= :through AND notes.created_at < :before AND notes.task_id IN (SELECT tasks.id
 FROM tasks
 WHERE tasks.status IN ('DONE', 'CANCELLED'));
 
@@ -625,54 +1080,121 @@ SELECT history.id
 FROM history
 WHERE history.id > :after AND history.created_at < :before AND history.task_id IN (SELECT tasks.id
 FROM tasks
-WHERE tasks.status IN ('DONE', 'CANCELLED')) ORDER BY history.id
- LIMIT :limit;
+WHERE tasks.status IN ('DONE', 'CANCELLED'))
+ORDER BY history.id
+
+LIMIT :limit;
 
 -- name: history_delete
 -- why: Remove such a batch; history of live tasks stay, whatever their age.
 -- takes: after integer, through integer, before instant
 -- gives: nothing
-DELETE FROM history WHERE history.id > :after AND history.id <= :through AND history.created_at < :before AND history.task_id IN (SELECT tasks.id
+DELETE FROM history
+WHERE history.id > :after AND history.id <= :through AND history.created_at < :before AND history.task_id IN (SELECT
+    tasks.id
 FROM tasks
 WHERE tasks.status IN ('DONE', 'CANCELLED'));
 
 -- name: tasks_list
 -- why: A page of tasks in the queue's order.
--- takes: status text, role text, agent text, project text, after_number integer, after_priority integer, after_created_at instant, limit integer
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
-SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project, tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt, tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked, tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result, tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at
+-- takes: status text, role text, agent text, project text, after_number integer, after_priority integer,
+--   after_created_at instant, limit integer
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
+SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
+    tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
+    tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
+    tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at
 FROM tasks
-WHERE (CAST(:status AS TEXT) IS NULL OR tasks.status = :status) AND (CAST(:role AS TEXT) IS NULL OR tasks.role_boundary = :role) AND (CAST(:agent AS TEXT) IS NULL OR tasks.assigned_agent = :agent) AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) AND (CAST(:after_number AS BIGINT) IS NULL OR (tasks.priority, tasks.created_at, tasks.number) > (:after_priority, :after_created_at, :after_number)) ORDER BY tasks.priority, tasks.created_at, tasks.number
- LIMIT :limit;
+WHERE (CAST(:status AS TEXT) IS NULL OR tasks.status = :status) AND (CAST(:role AS TEXT) IS NULL OR tasks.role_boundary
+    = :role) AND (CAST(:agent AS TEXT) IS NULL OR tasks.assigned_agent = :agent) AND (CAST(:project AS TEXT) IS NULL OR
+    tasks.project = :project) AND (CAST(:after_number AS BIGINT) IS NULL OR (tasks.priority, tasks.created_at,
+    tasks.number) > (:after_priority, :after_created_at, :after_number))
+ORDER BY tasks.priority, tasks.created_at, tasks.number
+
+LIMIT :limit;
 
 -- name: tasks_search
 -- why: A page of tasks whose title, body or notes hold a text; literal and case-folded.
--- takes: status text, role text, agent text, project text, needle text, after_number integer, after_priority integer, after_created_at instant, limit integer
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
-SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project, tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt, tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked, tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result, tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at
+-- takes: status text, role text, agent text, project text, needle text, after_number integer, after_priority integer,
+--   after_created_at instant, limit integer
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
+SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
+    tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
+    tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
+    tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at
 FROM tasks
-WHERE (CAST(:status AS TEXT) IS NULL OR tasks.status = :status) AND (CAST(:role AS TEXT) IS NULL OR tasks.role_boundary = :role) AND (CAST(:agent AS TEXT) IS NULL OR tasks.assigned_agent = :agent) AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) AND (instr(tasks.folded, :needle) > 0 = 1 OR (EXISTS (SELECT notes.id
+WHERE (CAST(:status AS TEXT) IS NULL OR tasks.status = :status) AND (CAST(:role AS TEXT) IS NULL OR tasks.role_boundary
+    = :role) AND (CAST(:agent AS TEXT) IS NULL OR tasks.assigned_agent = :agent) AND (CAST(:project AS TEXT) IS NULL OR
+    tasks.project = :project) AND (instr(tasks.folded, :needle) > 0 = 1 OR (EXISTS (SELECT notes.id
 FROM notes
-WHERE notes.task_id = tasks.id AND instr(notes.folded, :needle) > 0 = 1))) AND (CAST(:after_number AS BIGINT) IS NULL OR (tasks.priority, tasks.created_at, tasks.number) > (:after_priority, :after_created_at, :after_number)) ORDER BY tasks.priority, tasks.created_at, tasks.number
- LIMIT :limit;
+WHERE notes.task_id = tasks.id AND instr(notes.folded, :needle) > 0 = 1))) AND (CAST(:after_number AS BIGINT) IS NULL OR
+    (tasks.priority, tasks.created_at, tasks.number) > (:after_priority, :after_created_at, :after_number))
+ORDER BY tasks.priority, tasks.created_at, tasks.number
+
+LIMIT :limit;
 
 -- name: tasks_held
 -- why: What an agent holds now.
 -- takes: agent text, limit integer
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
-SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project, tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt, tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked, tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result, tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
+SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
+    tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
+    tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
+    tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at
 FROM tasks
-WHERE tasks.status = 'IN_PROGRESS' AND tasks.assigned_agent = :agent ORDER BY tasks.number
- LIMIT :limit;
+WHERE tasks.status = 'IN_PROGRESS' AND tasks.assigned_agent = :agent
+ORDER BY tasks.number
+
+LIMIT :limit;
+
+-- name: handles_held
+-- why: The handles of what an agent holds now; answered from the index and the row's attempt.
+-- takes: agent text, limit integer
+-- gives: id text, attempt integer
+SELECT tasks.id, tasks.attempt
+FROM tasks
+WHERE tasks.status = 'IN_PROGRESS' AND tasks.assigned_agent = :agent
+ORDER BY tasks.number
+
+LIMIT :limit;
 
 -- name: tasks_after
 -- why: A page of all tasks by number, for an export.
 -- takes: after integer, limit integer
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer, expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer, result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at instant
-SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project, tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt, tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked, tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result, tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant
+SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
+    tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
+    tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
+    tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at
 FROM tasks
-WHERE tasks.number > :after ORDER BY tasks.number
- LIMIT :limit;
+WHERE tasks.number > :after
+ORDER BY tasks.number
+
+LIMIT :limit;
 
 -- name: tasks_any
 -- why: Whether there is any task.
@@ -687,7 +1209,9 @@ FROM tasks) AS any;
 -- gives: status text, role_boundary text, count integer
 SELECT tasks.status, tasks.role_boundary, count(tasks.id) AS count
 FROM tasks
-WHERE CAST(:project AS TEXT) IS NULL OR tasks.project = :project GROUP BY tasks.status, tasks.role_boundary ORDER BY tasks.status, tasks.role_boundary;
+WHERE CAST(:project AS TEXT) IS NULL OR tasks.project = :project
+GROUP BY tasks.status, tasks.role_boundary
+ORDER BY tasks.status, tasks.role_boundary;
 
 -- name: tasks_expired_count
 -- why: How many leases are past and not yet taken back.
@@ -695,7 +1219,8 @@ WHERE CAST(:project AS TEXT) IS NULL OR tasks.project = :project GROUP BY tasks.
 -- gives: count integer
 SELECT count(tasks.id) AS count
 FROM tasks
-WHERE tasks.status = 'IN_PROGRESS' AND tasks.lease_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project);
+WHERE tasks.status = 'IN_PROGRESS' AND tasks.lease_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND (CAST(:project AS
+    TEXT) IS NULL OR tasks.project = :project);
 
 -- name: burn_created
 -- why: How many tasks came in on each day.
@@ -703,7 +1228,9 @@ WHERE tasks.status = 'IN_PROGRESS' AND tasks.lease_until <= strftime('%Y-%m-%dT%
 -- gives: day text, count integer
 SELECT substr(tasks.created_at, 1, 10) AS day, count(tasks.id) AS count
 FROM tasks
-WHERE tasks.created_at >= :since AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) GROUP BY substr(tasks.created_at, 1, 10) ORDER BY substr(tasks.created_at, 1, 10);
+WHERE tasks.created_at >= :since AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project)
+GROUP BY substr(tasks.created_at, 1, 10)
+ORDER BY substr(tasks.created_at, 1, 10);
 
 -- name: burn_finished
 -- why: How many tasks were done or cancelled on each day.
@@ -711,16 +1238,22 @@ WHERE tasks.created_at >= :since AND (CAST(:project AS TEXT) IS NULL OR tasks.pr
 -- gives: day text, status text, count integer
 SELECT substr(tasks.finished_at, 1, 10) AS day, tasks.status, count(tasks.id) AS count
 FROM tasks
-WHERE tasks.finished_at >= :since AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) GROUP BY substr(tasks.finished_at, 1, 10), tasks.status ORDER BY substr(tasks.finished_at, 1, 10), tasks.status;
+WHERE tasks.finished_at >= :since AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project)
+GROUP BY substr(tasks.finished_at, 1, 10), tasks.status
+ORDER BY substr(tasks.finished_at, 1, 10), tasks.status;
 
 -- name: tasks_unreachable
 -- why: Live tasks that wait for a cancelled one: without somebody's help they never become ready.
 -- takes: project text, limit integer
 -- gives: id text, title text, project text, number integer, depends_on text
 SELECT tasks.id, tasks.title, tasks.project, tasks.number, dependency.id AS depends_on
-FROM task_dependencies JOIN tasks ON tasks.id = task_dependencies.task_id JOIN tasks AS dependency ON dependency.id = task_dependencies.depends_on_task_id
-WHERE task_dependencies.met IS false AND dependency.status = 'CANCELLED' AND tasks.status IN ('TODO', 'IN_PROGRESS', 'BLOCKED', 'IN_REVIEW') AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) ORDER BY tasks.number, dependency.number
- LIMIT :limit;
+FROM task_dependencies JOIN tasks ON tasks.id = task_dependencies.task_id JOIN tasks AS dependency ON dependency.id =
+    task_dependencies.depends_on_task_id
+WHERE task_dependencies.met IS false AND dependency.status = 'CANCELLED' AND tasks.status IN ('TODO', 'IN_PROGRESS',
+    'BLOCKED', 'IN_REVIEW') AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project)
+ORDER BY tasks.number, dependency.number
+
+LIMIT :limit;
 
 -- name: tasks_blocked
 -- why: What is BLOCKED, for a look.
@@ -728,8 +1261,10 @@ WHERE task_dependencies.met IS false AND dependency.status = 'CANCELLED' AND tas
 -- gives: id text, number integer
 SELECT tasks.id, tasks.number
 FROM tasks
-WHERE tasks.status = 'BLOCKED' AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) ORDER BY tasks.number
- LIMIT :limit;
+WHERE tasks.status = 'BLOCKED' AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project)
+ORDER BY tasks.number
+
+LIMIT :limit;
 
 -- name: tasks_twins
 -- why: Live tasks of one title and role: perhaps dispatched twice.
@@ -737,17 +1272,29 @@ WHERE tasks.status = 'BLOCKED' AND (CAST(:project AS TEXT) IS NULL OR tasks.proj
 -- gives: first text, count integer
 SELECT min(tasks.id) AS first, count(tasks.id) AS count
 FROM tasks
-WHERE (tasks.status NOT IN ('DONE', 'CANCELLED')) AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) GROUP BY tasks.title, tasks.role_boundary, tasks.project
-HAVING count(tasks.id) > 1 ORDER BY min(tasks.number)
- LIMIT :limit;
+WHERE (tasks.status NOT IN ('DONE', 'CANCELLED')) AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project)
+GROUP BY tasks.title, tasks.role_boundary, tasks.project
+HAVING count(tasks.id) > 1
+ORDER BY min(tasks.number)
+
+LIMIT :limit;
 
 -- name: queue_census
 -- why: Why a role finds nothing: how many of its tasks stand where, and the next due time.
 -- takes: role text, project text
--- gives: total integer, ready integer, waiting integer, later integer, held integer, blocked integer, in_review integer, next_expiry instant, next_due instant
-SELECT count(tasks.id) AS total, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '') THEN 1 ELSE 0 END), 0) AS ready, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies > 0) THEN 1 ELSE 0 END), 0) AS waiting, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = 'later') THEN 1 ELSE 0 END), 0) AS later, coalesce(sum(CASE WHEN (tasks.status = 'IN_PROGRESS') THEN 1 ELSE 0 END), 0) AS held, coalesce(sum(CASE WHEN (tasks.status = 'BLOCKED') THEN 1 ELSE 0 END), 0) AS blocked, coalesce(sum(CASE WHEN (tasks.status = 'IN_REVIEW') THEN 1 ELSE 0 END), 0) AS in_review, min(CASE WHEN (tasks.status = 'IN_PROGRESS') THEN tasks.lease_until END) AS next_expiry, min(CASE WHEN (tasks.parked = 'later') THEN tasks.parked_until END) AS next_due
+-- gives: total integer, ready integer, waiting integer, later integer, held integer, blocked integer, in_review
+--   integer, next_expiry instant, next_due instant
+SELECT count(tasks.id) AS total, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND
+    tasks.parked = '') THEN 1 ELSE 0 END), 0) AS ready, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND
+    tasks.unmet_dependencies > 0) THEN 1 ELSE 0 END), 0) AS waiting, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND
+    tasks.unmet_dependencies = 0 AND tasks.parked = 'later') THEN 1 ELSE 0 END), 0) AS later, coalesce(sum(CASE WHEN
+    (tasks.status = 'IN_PROGRESS') THEN 1 ELSE 0 END), 0) AS held, coalesce(sum(CASE WHEN (tasks.status = 'BLOCKED')
+    THEN 1 ELSE 0 END), 0) AS blocked, coalesce(sum(CASE WHEN (tasks.status = 'IN_REVIEW') THEN 1 ELSE 0 END), 0) AS
+    in_review, min(CASE WHEN (tasks.status = 'IN_PROGRESS') THEN tasks.lease_until END) AS next_expiry, min(CASE WHEN
+    (tasks.parked = 'later') THEN tasks.parked_until END) AS next_due
 FROM tasks
-WHERE tasks.role_boundary = :role AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) AND (tasks.status NOT IN ('DONE', 'CANCELLED'));
+WHERE tasks.role_boundary = :role AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) AND (tasks.status NOT
+    IN ('DONE', 'CANCELLED'));
 
 -- name: queue_next_due
 -- why: When the queue next changes by itself: the first lease to end, the first task to come due.
@@ -765,8 +1312,12 @@ WHERE tasks.parked != '') AS due, strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS now;
 -- gives: role_boundary text, count integer
 SELECT tasks.role_boundary, count(tasks.id) AS count
 FROM tasks
-WHERE tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) GROUP BY tasks.role_boundary ORDER BY tasks.role_boundary
- LIMIT 20;
+WHERE tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' AND (CAST(:project AS TEXT) IS NULL
+    OR tasks.project = :project)
+GROUP BY tasks.role_boundary
+ORDER BY tasks.role_boundary
+
+LIMIT 20;
 
 -- name: project_insert
 -- why: Settings of a project begin with its name.
@@ -778,7 +1329,9 @@ INSERT INTO projects (name) VALUES (:name) ON CONFLICT (name) DO NOTHING;
 -- why: A project's default lease and attempts.
 -- takes: lease_seconds integer, max_attempts integer, name text
 -- gives: name text, lease_seconds integer, max_attempts integer
-UPDATE projects SET lease_seconds=:lease_seconds, max_attempts=:max_attempts WHERE projects.name = :name RETURNING name, lease_seconds, max_attempts;
+UPDATE projects SET lease_seconds=:lease_seconds, max_attempts=:max_attempts
+WHERE projects.name = :name
+RETURNING name, lease_seconds, max_attempts;
 
 -- name: project
 -- why: A project's settings.
@@ -793,5 +1346,8 @@ WHERE projects.name = :name;
 -- takes: limit integer
 -- gives: name text, tasks integer
 SELECT tasks.project AS name, count(tasks.id) AS tasks
-FROM tasks GROUP BY tasks.project ORDER BY tasks.project
- LIMIT :limit;
+FROM tasks
+GROUP BY tasks.project
+ORDER BY tasks.project
+
+LIMIT :limit;

@@ -1,0 +1,381 @@
+"""Many agents, one board, some killed half-way, and an honest verdict computed from the database.
+
+The same machinery serves `coordinate demo` (a realistic plan, kills, a story) and `coordinate bench` (equal tasks, no
+story). Every agent is a process of its own with its own connection; what it measured it writes to a file of its own,
+so that killing one can neither block nor falsify another.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import multiprocessing
+import random
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from coordinate import errors
+from coordinate.plans import PlannedTask
+from coordinate.records import ExportedTask
+from coordinate.service import Coordinator, connect
+
+IDLE_LEAST, IDLE_MOST = 0.02, 0.25
+REVIEWER_SHARE = 10  # one agent in ten reviews
+REVIEW_EVERY = 5  # one task in five is reviewed
+GROUP = 10  # tasks of one feature: a design, seven parts, two that need all of them
+
+Show = Callable[[dict[str, int], int, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to play: sizes, how many to kill, how long a lease lasts (seconds), where, and when to give up."""
+
+    agents: int = 50
+    tasks: int = 500
+    kill: int = 5
+    lease_seconds: int = 2
+    work_seconds: float = 0.05
+    patience_seconds: float = 300.0
+    target: str | None = None
+    story: bool = True
+    seed: int = 1
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What the database says at the end; `holds` only if every promise does."""
+
+    holds: bool
+    seconds: float
+    board: str
+    agents: int
+    tasks: int
+    done: int
+    double_claims: int
+    lost_tasks: int
+    done_more_than_once: int
+    failures: list[str]
+    killed: int
+    killed_holding: int
+    leases_recovered: int
+    stale_completions_tried: int
+    stale_completions_refused: int
+    claims: int
+    claims_per_second: float
+    claim_ms: dict[str, float]
+    tasks_per_agent: dict[str, float]
+    unserved_agents: int
+    broken: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def play(options: Options, show: Show = lambda counts, killed, rate: None) -> Verdict:
+    """Run it. Raises `NotEmpty` when the target holds tasks already, before anything is written."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="coordinate-demo-")))
+        target = options.target or str(folder / "board.db")
+        with connect(target, agent="manager", create=True) as c:
+            if c.list_tasks(limit=1).tasks:
+                raise errors.NotEmpty(
+                    f"{c.database.engine.describe()} holds tasks already: the demo wants an empty board",
+                    hint="name an empty place, or leave --db away",
+                )
+            c.dispatch_plan(plan=plan_of(options))
+        started = time.monotonic()
+        with _agents(options, target, folder) as agents, connect(target, agent="manager") as c:
+            killed = _watch(options, c, agents, show, started)
+        seconds = time.monotonic() - started
+        with connect(target, agent="manager") as c:
+            return _judge(options, c, folder, killed, seconds)
+
+
+def plan_of(options: Options) -> list[PlannedTask]:
+    """A plan: features of ten tasks, a design first, then parts, then what needs them all; or just equal tasks."""
+    if not options.story:
+        return [PlannedTask(key=f"t{index}", title=f"Task {index}") for index in range(1, options.tasks + 1)]
+    chance = random.Random(options.seed)
+    planned: list[PlannedTask] = []
+    for index in range(options.tasks):
+        feature, place = divmod(index, GROUP)
+        first = feature * GROUP
+        waits: tuple[str, ...]
+        if place == 0:
+            title, waits = f"Design feature {feature + 1}", ()
+        elif place < GROUP - 2:
+            title, waits = f"Build part {place} of feature {feature + 1}", (f"t{first}",)
+        else:
+            kind = "Test" if place == GROUP - 2 else "Document"
+            title, waits = f"{kind} feature {feature + 1}", tuple(f"t{first + part}" for part in range(1, place))
+        priority = 10 if feature % 7 == 3 else 100 + chance.randrange(3) * 10
+        planned.append(PlannedTask(key=f"t{index}", title=title, priority=priority, depends_on=waits))
+    return planned
+
+
+# --- the agents -------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _agents(options: Options, target: str, folder: Path) -> Iterator[list[multiprocessing.process.BaseProcess]]:
+    """Start every agent as a process; whatever happens, none outlives this."""
+    methods = multiprocessing.get_all_start_methods()
+    # Forking is quick and safe here: this process has one thread, and its connections are not carried over.
+    start: Any = multiprocessing.get_context("fork" if "fork" in methods else "spawn")
+    reviewers = max(1, options.agents // REVIEWER_SHARE) if options.story and options.agents > 1 else 0
+    agents: list[multiprocessing.process.BaseProcess] = []
+    # The address goes to the children by inheritance or pipe, never through a command line that others can list.
+    for number in range(1, options.agents + 1):
+        reviews = number <= reviewers
+        name = f"reviewer-{number}" if reviews else f"worker-{number}"
+        process = start.Process(target=_live, name=name, args=(options, target, str(folder), name, reviews))
+        process.daemon = True
+        agents.append(process)
+    try:
+        for process in agents:
+            process.start()
+        yield agents
+    finally:
+        for process in agents:
+            if process.pid is not None:
+                process.kill()
+                process.join()
+
+
+def _live(options: Options, target: str, folder: str, name: str, reviews: bool) -> None:
+    """One agent's life: take, work, finish, until everything is done."""
+    chance = random.Random(f"{options.seed} {name}")
+    with (Path(folder) / f"{name}.jsonl").open("a", encoding="utf-8", buffering=1) as diary:
+        try:
+            with connect(target, agent=name) as c:
+                step = _review_one if reviews else _work_one
+                idle = IDLE_LEAST
+                while idle < IDLE_MOST or not _finished(c):
+                    if step(c, options, chance, diary):
+                        idle = IDLE_LEAST
+                    else:
+                        time.sleep(idle * chance.uniform(0.5, 1.5))
+                        idle = min(IDLE_MOST, idle * 2)
+        except errors.CoordinateError as error:
+            diary.write(json.dumps({"failure": f"{name}: {error.code}: {error.message}"}) + "\n")
+        except KeyboardInterrupt:
+            pass
+
+
+def _work_one(c: Coordinator, options: Options, chance: random.Random, diary: Any) -> bool:
+    begun = time.perf_counter()
+    claim = c.claim_next(role="worker", lease_seconds=options.lease_seconds)
+    took = time.perf_counter() - begun
+    if claim is None:
+        return False
+    diary.write(json.dumps({"claim": claim.handle, "ms": took * 1000}) + "\n")
+    time.sleep(chance.uniform(0, 2 * options.work_seconds))
+    try:
+        if options.story and chance.random() < 0.3:
+            c.log_progress(handle=claim, note="half of it stands")
+        reviewed = options.story and claim.task.number % REVIEW_EVERY == 0
+        c.complete(handle=claim, review=reviewed, result=f"done by {c.agent}" if options.story else None)
+    except errors.StaleClaim as lost:
+        # The machine was so busy that the lease ended: the work is another's now, which is what leases promise.
+        diary.write(json.dumps({"lost": claim.handle, "why": lost.message}) + "\n")
+    return True
+
+
+def _review_one(c: Coordinator, options: Options, chance: random.Random, diary: Any) -> bool:
+    task = c.claim_review(lease_seconds=max(60, options.lease_seconds))
+    if task is None:
+        return False
+    time.sleep(chance.uniform(0, options.work_seconds))
+    if task.rejected_attempt == 0 and task.number % (3 * REVIEW_EVERY) == 0:
+        c.reject(task=task.id, reason="no test shows it")
+    else:
+        c.approve(task=task.id)
+    return True
+
+
+def _finished(c: Coordinator) -> bool:
+    counts = c.stats().by_status
+    return sum(counts.values()) == counts.get("DONE", 0)
+
+
+# --- watching and killing ---------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Killed:
+    agent: str
+    holding: tuple[str, ...]
+    refused: int = 0
+    tried: int = 0
+
+
+def _watch(
+    options: Options, c: Coordinator, agents: list[multiprocessing.process.BaseProcess], show: Show, started: float
+) -> list[_Killed]:
+    """Show what happens, kill some agents in the middle of their work, and play their ghosts afterwards."""
+    killed: list[_Killed] = []
+    victims = [process for process in agents if process.name.startswith("worker")]
+    random.Random(options.seed).shuffle(victims)
+    while time.monotonic() - started < options.patience_seconds:
+        counts = c.stats().by_status
+        done = counts.get("DONE", 0)
+        show(counts, len(killed), done / max(0.001, time.monotonic() - started))
+        if done == options.tasks:
+            break
+        if not any(process.is_alive() for process in agents):
+            break
+        share = done / options.tasks
+        if len(killed) < options.kill and victims and share >= 0.1 + 0.6 * len(killed) / max(1, options.kill):
+            _kill_one(c, victims, killed)
+        for ghost in killed:
+            _haunt(c, ghost)
+        time.sleep(0.1)
+    for ghost in killed:
+        _haunt(c, ghost)
+    for process in agents:
+        process.join(timeout=5)
+    return killed
+
+
+def _kill_one(c: Coordinator, victims: list[multiprocessing.process.BaseProcess], killed: list[_Killed]) -> None:
+    """SIGKILL one agent, preferably one that holds a task now; what it held is read after its death."""
+    holders = [process for process in victims if process.is_alive() and c.mine(agent=process.name)]
+    alive = holders or [process for process in victims if process.is_alive()]
+    if not alive:
+        return
+    victim = alive[0]
+    victims.remove(victim)
+    victim.kill()
+    victim.join()
+    held = tuple(task.handle for task in c.mine(agent=victim.name) if task.handle)
+    killed.append(_Killed(victim.name, held))
+
+
+def _haunt(c: Coordinator, ghost: _Killed) -> None:
+    """Once its task is somebody else's, the dead agent comes back and tries to finish it: it must be refused."""
+    for handle in ghost.holding[ghost.tried :]:
+        task_id, attempt = handle.split("@")
+        if c.view(task=task_id, notes=0, history=0).task.attempt == int(attempt):
+            return
+        ghost.tried += 1
+        try:
+            c.complete(handle=handle, agent=ghost.agent)
+        except errors.StaleClaim:
+            ghost.refused += 1
+
+
+# --- the verdict ------------------------------------------------------------------------------------------------------
+
+
+def _judge(options: Options, c: Coordinator, folder: Path, killed: list[_Killed], seconds: float) -> Verdict:
+    """Read the whole board, task by task, and hold it against the promises."""
+    done = doubles = lost = repeated = expired = total = 0
+    for exported in c.export():
+        total += 1
+        finished = exported.task.status == "DONE"
+        done += finished
+        lost += not finished
+        doubles += _double_claims(exported)
+        endings = sum(entry.action in ("COMPLETE", "APPROVE") for entry in exported.history)
+        repeated += endings > 1
+        expired += sum(entry.action == "EXPIRE" for entry in exported.history)
+    lost += options.tasks - total
+    latencies, per_agent, failures = _diaries(folder)
+    # Everyone who lived long enough to be served: the killed may have died first.
+    workers = [f"worker-{n}" for n in range(1, options.agents + 1)]
+    reviewers = max(1, options.agents // REVIEWER_SHARE) if options.story and options.agents > 1 else 0
+    workers = workers[reviewers:]
+    dead = {ghost.agent for ghost in killed}
+    shares = [per_agent.get(name, 0) for name in workers if name not in dead]
+    unserved = sum(1 for share in shares if share == 0) if options.tasks >= 4 * options.agents else 0
+    verdict = Verdict(
+        holds=True,
+        seconds=round(seconds, 2),
+        board=c.database.engine.name,
+        agents=options.agents,
+        tasks=options.tasks,
+        done=done,
+        double_claims=doubles,
+        lost_tasks=lost,
+        done_more_than_once=repeated,
+        failures=failures[:20],
+        killed=len(killed),
+        killed_holding=sum(len(ghost.holding) for ghost in killed),
+        leases_recovered=expired,
+        stale_completions_tried=sum(ghost.tried for ghost in killed),
+        stale_completions_refused=sum(ghost.refused for ghost in killed),
+        claims=len(latencies),
+        claims_per_second=round(len(latencies) / max(seconds, 0.001), 1),
+        claim_ms={name: round(_percentile(latencies, part), 2) for name, part in _PARTS.items()},
+        tasks_per_agent={
+            "least": min(shares, default=0),
+            "mean": round(sum(shares) / len(shares), 2) if shares else 0.0,
+            "most": max(shares, default=0),
+        },
+        unserved_agents=unserved,
+    )
+    verdict.broken = list(_broken(options, verdict))
+    verdict.holds = not verdict.broken
+    return verdict
+
+
+def _broken(options: Options, verdict: Verdict) -> Iterator[str]:
+    if verdict.double_claims:
+        yield f"{verdict.double_claims} task(s) were held by two at once"
+    if verdict.lost_tasks:
+        yield f"{verdict.lost_tasks} task(s) are not done"
+    if verdict.done_more_than_once:
+        yield f"{verdict.done_more_than_once} task(s) were finished more than once"
+    if verdict.failures:
+        yield f"{len(verdict.failures)} agent(s) failed, the first with: {verdict.failures[0]}"
+    if verdict.killed < options.kill:
+        yield f"only {verdict.killed} of {options.kill} agents were killed: the work was over too soon"
+    if verdict.leases_recovered < verdict.killed_holding:
+        yield f"{verdict.killed_holding - verdict.leases_recovered} lease(s) of killed agents were not recovered"
+    if verdict.stale_completions_refused < verdict.killed_holding:
+        yield f"{verdict.killed_holding - verdict.stale_completions_refused} stale completion(s) were not refused"
+    if verdict.unserved_agents:
+        yield f"{verdict.unserved_agents} agent(s) were never served"
+
+
+def _double_claims(exported: ExportedTask) -> int:
+    """Attempts of one task that overlap in time, or whose numbers do not rise by one."""
+    attempts = exported.attempts
+    wrong = sum(attempt.attempt != place for place, attempt in enumerate(attempts, start=1))
+    for before, after in pairwise(attempts):
+        wrong += before.ended_at is None or before.ended_at > after.started_at
+    claimed = sum(entry.action == "CLAIM" for entry in exported.history)
+    return wrong + (claimed != len(attempts))
+
+
+_PARTS = {"p50": 0.50, "p95": 0.95, "p99": 0.99, "max": 1.0}
+
+
+def _percentile(values: list[float], part: float) -> float:
+    return sorted(values)[max(0, math.ceil(part * len(values)) - 1)] if values else 0.0
+
+
+def _diaries(folder: Path) -> tuple[list[float], Counter[str], list[str]]:
+    latencies: list[float] = []
+    per_agent: Counter[str] = Counter()
+    failures: list[str] = []
+    for path in sorted(folder.glob("*.jsonl")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue  # the last line of a killed agent may be torn
+            if "ms" in entry:
+                latencies.append(entry["ms"])
+                per_agent[path.stem] += 1
+            elif "failure" in entry:
+                failures.append(entry["failure"])
+    return latencies, per_agent, failures

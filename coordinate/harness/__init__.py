@@ -1,0 +1,306 @@
+"""Setting up a project for its agents: the board's folder, role files and skills, a plan to begin with.
+
+Running it again is harmless: the board is upgraded (after a backup), what is ours is brought up to date, and what is
+the user's is left alone. The answer says of every file what became of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import unquote
+
+from coordinate import config, hooks, service
+from coordinate.errors import InvalidInput, NotFound
+from coordinate.harness import files
+from coordinate.plans import PLAN_BYTES_MAX, PlannedTask, order_of, parse_plan
+
+TEXTS = Path(__file__).parent
+ROLES = ("manager", "worker", "reviewer")
+
+
+@dataclass(frozen=True, slots=True)
+class Harness:
+    """Where a coding agent looks for its instructions; `agents` is None where it knows no role files."""
+
+    block: str
+    agents: str | None
+    skills: str
+
+
+HARNESSES = {
+    "claude": Harness("CLAUDE.md", ".claude/agents", ".claude/skills"),
+    "codex": Harness("AGENTS.md", None, ".agents/skills"),
+    "generic": Harness("AGENTS.md", ".agents", ".agents/skills"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """What an agent in a role must know; `text` is markdown with front matter, `file` its name below a skills folder."""
+
+    role: str
+    name: str
+    file: str
+    description: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """The board that was made or upgraded: `before` is None when it is new, `backup` the copy made before."""
+
+    database: str
+    named_by: str
+    before: str | None
+    after: str
+    backup: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    path: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDispatched:
+    """The plan's tasks in its order; `already` of them were there from an earlier run."""
+
+    tasks: tuple[str, ...]
+    dispatched: int
+    already: int
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What init did; paths are those from `directory`. `next` is what to type now."""
+
+    directory: str
+    board: Board
+    harness: str | None
+    made: tuple[str, ...]
+    updated: tuple[str, ...]
+    left_alone: tuple[Left, ...]
+    plan: PlanDispatched | None
+    warnings: tuple[str, ...]
+    next: tuple[str, ...]
+
+
+# --- skills -----------------------------------------------------------------------------------------------------------
+
+
+def skills() -> list[Skill]:
+    """The skills that this program brings, one for each role."""
+    return [_skill(role) for role in ROLES]
+
+
+def skill(name: str) -> Skill:
+    """One skill by its name, or by its role. Raises `NotFound`."""
+    for each in skills():
+        if name in (each.name, each.role):
+            return each
+    known = ", ".join(each.name for each in skills())
+    raise NotFound(f"no skill is called {name!r}", hint=f"there are {known}")
+
+
+def _skill(role: str) -> Skill:
+    name = f"coordinate-{role}"
+    text = _text(f"skills/{name}.md")
+    described = next(line for line in text.splitlines() if line.startswith("description: "))
+    return Skill(role, name, f"{name}/SKILL.md", described.removeprefix("description: "), text)
+
+
+def _text(name: str) -> str:
+    return (TEXTS / name).read_text(encoding="utf-8")
+
+
+# --- init -------------------------------------------------------------------------------------------------------------
+
+
+def init(
+    directory: Path,
+    *,
+    harness: str | None,
+    plan: Path | None,
+    db: str | None,
+    agent: str,
+    warn: Callable[[str], None],
+) -> Made:
+    """Make `.coordinate/` with a board at head in a folder, and what the agents of a harness read.
+
+    The board is `db`, else what `$COORDINATE_DB` or the folder's config.toml names, else a file in `.coordinate/`; a
+    `db` is remembered in config.toml without its password. Files are all looked at before the first is written, so a
+    refusal leaves everything as it was. `plan` is dispatched once: each of its tasks is known by the plan's file name,
+    its project and its key or title, and one that was dispatched before is not dispatched again. Raises
+    `PermissionDenied`, `InvalidInput`, `NotABoard` and what an upgrade may raise. Two at once do it once.
+    """
+    if not directory.is_dir():
+        raise InvalidInput(f"{directory} is no folder", hint="make it first", field="dir")
+    planned = None if plan is None else _read_plan(plan)
+    warnings = _doubts(directory)
+    changes = [files.new_file(directory, f"{config.FOLDER}/.gitignore", b"*\n")]
+    if db is not None and (change := _config_file(directory, db)):
+        changes.append(change)
+    if harness is not None:
+        changes += _harness_files(directory, HARNESSES[harness])
+    made = _make_folders(directory)
+    board, target = _make_board(directory, db, warnings)
+    for change in changes:
+        files.write(change)
+    dispatched = None
+    if planned is not None:
+        dispatched = _dispatch(target, planned, directory / config.FOLDER, agent, warn)
+    if fault := config.untrusted(directory / config.FOLDER):
+        warnings.append(f"{config.FOLDER} is not used for settings and hooks: {fault}")
+    return Made(
+        directory=str(directory.absolute()),
+        board=board,
+        harness=harness,
+        made=(*made, *(each.name for each in changes if each.made)),
+        updated=tuple(each.name for each in changes if each.content is not None and not each.made),
+        left_alone=tuple(Left(each.name, each.why) for each in changes if each.content is None),
+        plan=dispatched,
+        warnings=tuple(warnings),
+        next=NEXT,
+    )
+
+
+NEXT = (
+    "coordinate task dispatch --title 'Write the parser' --role worker",
+    "COORDINATE_AGENT=alice coordinate task claim-next --role worker",
+    "coordinate status",
+)
+
+
+def _doubts(directory: Path) -> list[str]:
+    """A board that was in use from here until now is told, so that one truth does not become two unseen."""
+    found = config.find_folder(directory.absolute())
+    if found is None or found.parent.resolve() == directory.resolve():
+        return []
+    return [f"from now on {found} is not used here any more: the new folder is nearer"]
+
+
+def _harness_files(directory: Path, harness: Harness) -> list[files.Change]:
+    changes = [files.block(directory, harness.block, _text("block.md"))]
+    if harness.agents is not None:
+        changes += [
+            files.whole_file(directory, f"{harness.agents}/{role}.md", _text(f"agents/{role}.md")) for role in ROLES
+        ]
+    return changes + [files.whole_file(directory, f"{harness.skills}/{each.file}", each.text) for each in skills()]
+
+
+def _make_folders(directory: Path) -> list[str]:
+    made = []
+    for name in (config.FOLDER, f"{config.FOLDER}/hooks"):
+        new = not (directory / name).exists()
+        files.folder(directory, name)
+        if new:
+            made.append(name + "/")
+    return made
+
+
+def _make_board(directory: Path, db: str | None, warnings: list[str]) -> tuple[Board, str]:
+    from coordinate.db import migrate  # Alembic: only here
+
+    place = config.locate(db, start=directory.absolute())
+    target = place.target
+    own = directory.absolute() / config.FOLDER / config.BOARD
+    if "://" not in target:
+        target = str(Path(target).absolute())
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
+    if target != str(own) and own.exists():
+        warnings.append(f"{own} is still there and is not used: {place.source} names another board")
+    warnings.extend(place.refusals)
+    upgraded = migrate.upgrade(target)
+    return Board(upgraded.database, place.source, upgraded.before, upgraded.after, upgraded.backup), target
+
+
+# --- config.toml ------------------------------------------------------------------------------------------------------
+
+
+def _config_file(directory: Path, db: str) -> files.Change | None:
+    """The settings file that remembers `--db`; a file that is there is the user's, and must say the same already."""
+    target = without_secret(db) if "://" in db else str(Path(db).absolute())
+    if target == str(directory.absolute() / config.FOLDER / config.BOARD):
+        return None
+    name = f"{config.FOLDER}/config.toml"
+    try:
+        content = f"db = {_toml(target)}\n".encode()
+    except UnicodeEncodeError:
+        raise InvalidInput("the address of the board is not UTF-8", field="db") from None
+    change = files.new_file(directory, name, content)
+    if change.content is None and _named_in(change.place) != target:
+        raise InvalidInput(
+            f"{name} is there already and names no board, or another",
+            hint=f"write the line yourself: {content.decode().strip()}",
+            field="db",
+        )
+    return change
+
+
+SECRETS = ("password", "sslpassword", "oauth_client_secret")
+
+
+def without_secret(address: str) -> str:
+    """A database address without its password, wherever that stands; it comes from $COORDINATE_DB or a passfile."""
+    scheme, _, rest = address.partition("://")
+    rest, _, query = rest.partition("?")
+    user, at, place = rest.rpartition("@")
+    kept = [part for part in query.split("&") if part and unquote(part.partition("=")[0]).lower() not in SECRETS]
+    return f"{scheme}://{user.partition(':')[0]}{at}{place}" + ("?" + "&".join(kept) if kept else "")
+
+
+def _toml(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _named_in(path: Path) -> object:
+    import tomllib
+
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8")).get("db")
+    except ValueError:
+        return None
+
+
+# --- the plan ---------------------------------------------------------------------------------------------------------
+
+
+def _read_plan(path: Path) -> list[PlannedTask]:
+    try:
+        with path.open("rb") as file:
+            content = file.read(PLAN_BYTES_MAX + 1)
+        if len(content) > PLAN_BYTES_MAX:
+            raise InvalidInput("the plan is longer than 1 MiB", hint="split the plan", field="plan")
+        text = content.decode()
+    except OSError as error:
+        raise InvalidInput(f"the plan {path} cannot be read: {error.strerror}", field="plan") from None
+    except UnicodeDecodeError:
+        raise InvalidInput(f"the plan {path} is not UTF-8 text", field="plan") from None
+    return _known_again(order_of(parse_plan(text, source=path.name)), path.name)
+
+
+def _known_again(plan: list[PlannedTask], source: str) -> list[PlannedTask]:
+    """Give every task a key by which a second run finds it, unless the plan gives it one."""
+    seen: Counter[str] = Counter()
+    named = []
+    for task in plan:
+        who = json.dumps([source, task.project, task.key or task.title])
+        seen[who] += 1
+        digest = hashlib.sha256(f"{who} {seen[who]}".encode()).hexdigest()[:32]
+        named.append(replace(task, dedup_key=task.dedup_key or f"init:{digest}"))
+    return named
+
+
+def _dispatch(
+    target: str, plan: list[PlannedTask], folder: Path, agent: str, warn: Callable[[str], None]
+) -> PlanDispatched:
+    with service.connect(target, agent=agent, after_commit=hooks.runner(folder, warn)) as coordinator:
+        found = coordinator.dispatch_plan(plan=plan)
+    already = sum(each.already for each in found)
+    return PlanDispatched(tuple(each.task.id for each in found), len(found) - already, already)

@@ -1,0 +1,181 @@
+"""Files in somebody else's folder: made, updated or left alone, and never a word of theirs lost.
+
+Everything is looked at and refused before anything is written. A write is whole or not at all. No link is followed out
+of the folder. A file that we made carries a mark with a digest of its text, so that one which was edited since is known
+and kept; in a file that is the user's, only what stands between our two marks is ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from coordinate.errors import InvalidInput, PermissionDenied
+
+BEGIN = b"<!-- coordinate:begin -->"
+END = b"<!-- coordinate:end -->"
+_BEGIN_LINE = re.compile(rb"^[ \t]*" + re.escape(BEGIN) + rb"[ \t]*(?=\r?$)", re.MULTILINE)
+_END_LINE = re.compile(rb"^[ \t]*" + re.escape(END) + rb"[ \t]*(?=\r?$)", re.MULTILINE)
+_MARK = re.compile(r"metadata:\n  made-by: coordinate ([0-9a-f]{16})\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to happen to one file: `content` is written to `place`, or it is left alone (None) because of `why`.
+
+    `name` is the file as the user calls it, from the folder; `place` is where a link of that name leads.
+    """
+
+    name: str
+    place: Path
+    content: bytes | None
+    made: bool = False
+    why: str = ""
+
+
+def whole_file(root: Path, name: str, text: str) -> Change:
+    """A file that is ours alone: made, or replaced while nobody edited it; another's file of that name is kept."""
+    place, before = _look(root, name)
+    if before is None:
+        return Change(name, place, marked(text).encode(), made=True)
+    found = before.decode(errors="replace").replace("\r\n", "\n")
+    if found == marked(text):
+        return Change(name, place, None, why="up to date")
+    mark = _MARK.search(found)
+    if mark is None:
+        return Change(name, place, None, why="it was not made by coordinate")
+    if mark.group(1) != _digest(found.replace(mark.group(), "", 1)):
+        return Change(name, place, None, why="it was edited; move it away and run init again to get the new text")
+    return Change(name, place, marked(text).encode())
+
+
+def new_file(root: Path, name: str, content: bytes) -> Change:
+    """A file that is made once; from then on it is the user's."""
+    place, before = _look(root, name)
+    if before is None:
+        return Change(name, place, content, made=True)
+    return Change(name, place, None, why="up to date" if before == content else "it was there already")
+
+
+def block(root: Path, name: str, text: str) -> Change:
+    """Our block in a file of the user's: replaced between its marks, else appended; all around it stays as it is."""
+    place, before = _look(root, name)
+    body = text.strip().encode()
+    if before is None:
+        return Change(name, place, b"\n".join((BEGIN, body, END, b"")), made=True)
+    if b"\0" in before or before.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise _refused(name, "is not UTF-8 text", "save it as UTF-8, or move it away, and run init again")
+    begins, ends = list(_BEGIN_LINE.finditer(before)), list(_END_LINE.finditer(before))
+    if not begins and not ends:
+        line = b"\r\n" if b"\r\n" in before else b"\n"
+        gap = b"" if not before or before.endswith(line * 2) else line if before.endswith(line) else line * 2
+        return Change(name, place, before + gap + line.join((BEGIN, *body.splitlines(), END, b"")))
+    if len(begins) != 1 or len(ends) != 1 or ends[0].start() < begins[0].end():
+        raise _refused(
+            name,
+            f"holds {len(begins)} line(s) `{BEGIN.decode()}` and {len(ends)} line(s) `{END.decode()}`;"
+            " it must be one of each, in this order",
+            "mend the marks, or take both away to get a new block at the end; nothing was changed",
+        )
+    after_begin = before[begins[0].end() :]
+    line = b"\r\n" if after_begin.startswith(b"\r\n") else b"\n"
+    content = before[: begins[0].end()] + line + line.join((*body.splitlines(), b"")) + before[ends[0].start() :]
+    return Change(name, place, None, why="up to date") if content == before else Change(name, place, content)
+
+
+def folder(root: Path, name: str) -> Path:
+    """A folder inside of the root, made for the caller alone (0700); one that is there is left as it is."""
+    place = _inside(root, name)
+    with _explained(name):
+        place.mkdir(mode=0o700, exist_ok=True)
+    return place
+
+
+def write(change: Change) -> None:
+    """Do what was planned, whole or not at all; permissions and owner of a file that is replaced stay."""
+    if change.content is None:
+        return
+    with _explained(change.name):
+        change.place.parent.mkdir(parents=True, exist_ok=True)
+        partial = change.place.with_name(f".{change.place.name}.{secrets.token_hex(8)}")
+        try:
+            with partial.open("xb") as file:
+                file.write(change.content)
+                file.flush()
+                os.fsync(file.fileno())
+            with suppress(FileNotFoundError):
+                _keep_owner(partial, change.place.stat())
+            partial.replace(change.place)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+
+
+def marked(text: str) -> str:
+    """The text with our mark at the end of its front matter."""
+    head, fence, body = text.removeprefix("---\n").partition("\n---\n")
+    assert fence, "a text of ours begins with front matter"
+    return f"---\n{head}\nmetadata:\n  made-by: coordinate {_digest(text)}{fence}{body}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _look(root: Path, name: str) -> tuple[Path, bytes | None]:
+    """Where a file really is and what it holds (None: it is not there), once it is sure that it may be written."""
+    place = _inside(root, name)
+    with _explained(name):
+        if not place.exists():
+            _need_writable_parent(place, name)
+            return place, None
+        if not place.is_file():
+            raise _refused(name, "is there, but is no file", "move it away and run init again")
+        if not os.access(place, os.W_OK):
+            raise _refused(name, "may not be written", "make it writable, and run init again")
+        _need_writable_parent(place, name)
+        return place, place.read_bytes()
+
+
+def _inside(root: Path, name: str) -> Path:
+    home = root.resolve()
+    try:
+        place = (home / name).resolve()
+    except (OSError, RuntimeError):  # links that lead in a circle
+        place = Path("/")
+    if not place.is_relative_to(home):
+        raise _refused(name, "is or lies behind a link that leads out of the folder", "put a file of its own there")
+    return place
+
+
+def _need_writable_parent(place: Path, name: str) -> None:
+    parent = next(each for each in place.parents if each.exists())
+    if not parent.is_dir():
+        raise _refused(name, f"cannot be made: {parent} is no folder", "move it away and run init again")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise _refused(name, f"cannot be written: {parent} may not be changed", "run it as the folder's owner")
+
+
+def _keep_owner(partial: Path, before: os.stat_result) -> None:
+    partial.chmod(before.st_mode & 0o7777)
+    if hasattr(os, "chown"):
+        with suppress(PermissionError):
+            os.chown(partial, before.st_uid, before.st_gid)
+
+
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _refused(name, f"cannot be made: {error.strerror or error}", "") from None
+
+
+def _refused(name: str, what: str, hint: str) -> PermissionDenied | InvalidInput:
+    return PermissionDenied(f"{name} {what}", hint=hint, path=name)
