@@ -18,7 +18,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from coordinate import config, errors, events, inputs
 from coordinate.db.dialect import adopt_connection, is_postgres, open_engine
 from coordinate.db.engine import Borrowed, Database, Tx
-from coordinate.records import Claim, Event, EventBatch, ExportedTask, Pruned
+from coordinate.records import Adopted, Claim, Event, EventBatch, ExportedTask, Pruned
 from coordinate.work import claims, dependencies, figures, review, tasks, upkeep
 
 P = ParamSpec("P")
@@ -96,6 +96,7 @@ class Coordinator:
     view = read(tasks.view)
     list_tasks = read(tasks.list_tasks)
     export_page = read(tasks.export_page)
+    list_projects = read(tasks.list_projects)
     stats = read(figures.stats)
     status = read(figures.status)
     lint = read(figures.lint)
@@ -107,6 +108,22 @@ class Coordinator:
     list_events = read(events.list_events)
     search_events = read(events.search_events)
     ack = write(events.ack)
+
+    # --- work: adopt
+
+    def adopt(self, *, source: str | Path) -> Adopted:
+        """Take over a board of the kanban tool, in any shape it ever had, into this board, which must hold no task.
+
+        All or nothing, in one transaction: tasks, notes, history, events, dependencies, holders and their leases; the
+        next number is one above the highest ever used there. The file at `source` is only read, and may be in use.
+        The answer counts what came over and lists what was repaired or left out. Raises `NotFound`, `NotABoard`,
+        `NotEmpty`; of two at once exactly one adopts.
+        """
+        _refuse_itself(source, self.database.engine.describe())
+        from coordinate.work import adoption, tidying
+
+        with tidying.tidied(Path(source)) as board:
+            return self._perform(lambda tx: adoption.adopt(tx, board=board), writes=True)
 
     def __init__(
         self,
@@ -314,6 +331,28 @@ def connect(
     with _no_connection_left(coordinator):
         database.perform(lambda tx: None, writes=False)  # says at once what is wrong with the place
     return coordinator
+
+
+def adopt(source: str | Path, target: str | Path | None = None) -> Adopted:
+    """Take over a board of the kanban tool as `Coordinator.adopt` does, into a board that is made if it is not there.
+
+    `target` as for `connect`. When `source` turns out to be no such board, nothing is made.
+    """
+    from coordinate.work import adoption, tidying
+
+    place = config.locate(None if target is None else str(target))
+    if not is_postgres(place.target):
+        _refuse_itself(source, place.target.removeprefix("sqlite:///"))
+    with tidying.tidied(Path(source)) as board, connect(place.target, create=True) as coordinator:
+        return coordinator._perform(lambda tx: adoption.adopt(tx, board=board), writes=True)
+
+
+def _refuse_itself(source: str | Path, target: str) -> None:
+    """Before the file is opened: to close a handle of a file drops the locks that a connection has on it."""
+    if Path(target).exists() and Path(source).exists() and Path(source).samefile(target):
+        raise errors.InvalidInput(
+            f"{source} cannot be adopted into itself", hint="name another file with --db", field="source"
+        )
 
 
 @contextmanager

@@ -1369,13 +1369,14 @@ ORDER BY to_char(tasks.finished_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), tasks.stat
 
 -- name: tasks_unreachable
 -- why: Live tasks that wait for a cancelled one: without somebody's help they never become ready.
--- takes: project text, limit integer
+-- takes: project text, role text, limit integer
 -- gives: id text, title text, project text, number integer, depends_on text
 SELECT tasks.id, tasks.title, tasks.project, tasks.number, dependency.id AS depends_on
 FROM task_dependencies JOIN tasks ON tasks.id = task_dependencies.task_id JOIN tasks AS dependency ON dependency.id =
     task_dependencies.depends_on_task_id
 WHERE task_dependencies.met IS false AND dependency.status = 'CANCELLED' AND tasks.status IN ('TODO', 'IN_PROGRESS',
-    'BLOCKED', 'IN_REVIEW') AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project)
+    'BLOCKED', 'IN_REVIEW') AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) AND (CAST(:role AS TEXT) IS
+    NULL OR tasks.role_boundary = :role)
 ORDER BY tasks.number, dependency.number
 
 LIMIT :limit;
@@ -1394,8 +1395,8 @@ LIMIT :limit;
 -- name: tasks_twins
 -- why: Live tasks of one title and role: perhaps dispatched twice.
 -- takes: project text, limit integer
--- gives: first text, count integer
-SELECT min(tasks.id) AS first, count(tasks.id) AS count
+-- gives: first integer, count integer
+SELECT min(tasks.number) AS first, count(tasks.id) AS count
 FROM tasks
 WHERE (tasks.status NOT IN ('DONE', 'CANCELLED')) AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project)
 GROUP BY tasks.title, tasks.role_boundary, tasks.project
@@ -1409,14 +1410,16 @@ LIMIT :limit;
 -- takes: role text, project text
 -- gives: total integer, ready integer, waiting integer, later integer, held integer, blocked integer, in_review
 --   integer, next_expiry instant, next_due instant
-SELECT count(tasks.id) AS total, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND
-    tasks.parked = '') THEN 1 ELSE 0 END), 0) AS ready, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND
-    tasks.unmet_dependencies > 0) THEN 1 ELSE 0 END), 0) AS waiting, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND
-    tasks.unmet_dependencies = 0 AND tasks.parked = 'later') THEN 1 ELSE 0 END), 0) AS later, coalesce(sum(CASE WHEN
-    (tasks.status = 'IN_PROGRESS') THEN 1 ELSE 0 END), 0) AS held, coalesce(sum(CASE WHEN (tasks.status = 'BLOCKED')
-    THEN 1 ELSE 0 END), 0) AS blocked, coalesce(sum(CASE WHEN (tasks.status = 'IN_REVIEW') THEN 1 ELSE 0 END), 0) AS
-    in_review, min(CASE WHEN (tasks.status = 'IN_PROGRESS') THEN tasks.lease_until END) AS next_expiry, min(CASE WHEN
-    (tasks.parked = 'later') THEN tasks.parked_until END) AS next_due
+SELECT count(tasks.id) AS total, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND NOT
+    (tasks.parked != '' AND tasks.parked_until > (SELECT date_trunc('milliseconds', clock_timestamp())))) THEN 1 ELSE 0
+    END), 0) AS ready, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies > 0) THEN 1 ELSE 0
+    END), 0) AS waiting, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked
+    != '' AND tasks.parked_until > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN 1 ELSE 0 END), 0) AS
+    later, coalesce(sum(CASE WHEN (tasks.status = 'IN_PROGRESS') THEN 1 ELSE 0 END), 0) AS held, coalesce(sum(CASE WHEN
+    (tasks.status = 'BLOCKED') THEN 1 ELSE 0 END), 0) AS blocked, coalesce(sum(CASE WHEN (tasks.status = 'IN_REVIEW')
+    THEN 1 ELSE 0 END), 0) AS in_review, min(CASE WHEN (tasks.status = 'IN_PROGRESS') THEN tasks.lease_until END) AS
+    next_expiry, min(CASE WHEN (tasks.parked != '' AND tasks.parked_until > (SELECT date_trunc('milliseconds',
+    clock_timestamp()))) THEN tasks.parked_until END) AS next_due
 FROM tasks
 WHERE tasks.role_boundary = :role AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) AND (tasks.status NOT
     IN ('DONE', 'CANCELLED'));
@@ -1469,10 +1472,90 @@ WHERE projects.name = :name;
 -- name: projects_list
 -- why: All projects that have tasks or settings.
 -- takes: limit integer
--- gives: name text, tasks integer
-SELECT tasks.project AS name, count(tasks.id) AS tasks
-FROM tasks
-GROUP BY tasks.project
-ORDER BY tasks.project
+-- gives: name text, lease_seconds integer, max_attempts integer
+SELECT names.name, projects.lease_seconds, projects.max_attempts
+FROM (SELECT tasks.project AS name
+FROM tasks UNION SELECT projects.name AS name
+FROM projects) AS names LEFT OUTER JOIN projects ON projects.name = names.name
+ORDER BY names.name
 
 LIMIT :limit;
+
+-- name: adopt_tasks
+-- why: A task of an adopted board, as it stands there: holder, lease and attempt too.
+-- takes: id text, number integer, title text, body text, status text, role text, project text, priority integer, agent
+--   text, lease_until instant, attempt integer, claimed_by text, unmet_dependencies integer, rejected_attempt integer,
+--   folded text, created_at instant, updated_at instant, finished_at instant
+-- gives: nothing
+INSERT INTO tasks (id, number, title, body, status, role_boundary, project, priority, assigned_agent, lease_until,
+    attempt, claimed_by, max_attempts, unmet_dependencies, rejected_attempt, folded, created_at, updated_at,
+    finished_at) VALUES (:id, :number, :title, :body, :status, :role, :project, :priority, :agent, :lease_until,
+    :attempt, :claimed_by, 5, :unmet_dependencies, :rejected_attempt, :folded, :created_at, :updated_at, :finished_at);
+
+-- name: adopt_task_dependencies
+-- why: An edge of an adopted board.
+-- takes: task_id text, depends_on text, met boolean
+-- gives: nothing
+INSERT INTO task_dependencies (task_id, depends_on_task_id, met) VALUES (:task_id, :depends_on, :met);
+
+-- name: adopt_attempts
+-- why: An attempt that the history of an adopted board tells of.
+-- takes: task_id text, attempt integer, agent text, started_at instant, ended_at instant, outcome text, reason text
+-- gives: nothing
+INSERT INTO attempts (task_id, attempt, agent, started_at, ended_at, outcome, reason) VALUES (:task_id, :attempt,
+    :agent, :started_at, :ended_at, :outcome, :reason);
+
+-- name: adopt_notes
+-- why: A note of an adopted board, with its own time.
+-- takes: task_id text, author text, note_type text, content text, folded text, created_at instant
+-- gives: id integer
+INSERT INTO notes (task_id, author, note_type, content, folded, created_at) VALUES (:task_id, :author, :note_type,
+    :content, :folded, :created_at)
+RETURNING notes.id;
+
+-- name: adopt_history
+-- why: A history row of an adopted board, with its own time.
+-- takes: task_id text, agent text, action text, attempt integer, detail text, created_at instant
+-- gives: id integer
+INSERT INTO history (task_id, agent, action, attempt, detail, created_at) VALUES (:task_id, :agent, :action, :attempt,
+    :detail, :created_at)
+RETURNING history.id;
+
+-- name: adopt_events
+-- why: An event of an adopted board, with its own time.
+-- takes: created_at instant, event_type text, payload json, ttl_seconds integer, project text, agent text, ref text,
+--   folded text
+-- gives: id integer
+INSERT INTO events (created_at, event_type, payload, ttl_seconds, project, agent, ref, message, folded) VALUES
+    (:created_at, :event_type, :payload::JSON, :ttl_seconds, :project, :agent, :ref, '', :folded)
+RETURNING events.id;
+
+-- name: notes_identity_raise
+-- why: The next id of notes is above this one. Nobody else writes any while a board without tasks is filled.
+-- takes: least integer
+-- gives: value integer
+SELECT setval(CAST(pg_get_serial_sequence('notes', 'id') AS regclass),
+    greatest(coalesce(pg_sequence_last_value(CAST(pg_get_serial_sequence('notes', 'id') AS regclass)), 0), :least)) AS
+    value;
+
+-- name: history_identity_raise
+-- why: The next id of history is above this one. Nobody else writes any while a board without tasks is filled.
+-- takes: least integer
+-- gives: value integer
+SELECT setval(CAST(pg_get_serial_sequence('history', 'id') AS regclass),
+    greatest(coalesce(pg_sequence_last_value(CAST(pg_get_serial_sequence('history', 'id') AS regclass)), 0), :least)) AS
+    value;
+
+-- name: feed_lock
+-- why: Nobody numbers events until this transaction ends; whoever would does not wait, but reads what is numbered.
+-- takes: nothing
+-- gives: locked boolean
+SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/events', 0)) IS NULL AS locked;
+
+-- name: feed_raise
+-- why: The next position is above this one.
+-- takes: least integer
+-- gives: position integer
+UPDATE event_feed_state SET position=:least
+WHERE event_feed_state.position < :least
+RETURNING event_feed_state.position;
