@@ -165,17 +165,14 @@ class SQLite:
             try:
                 self._choose_journal(connection)
                 break
-            except sqlite3.OperationalError as error:
-                # Switching the journal does not wait for busy_timeout at every step: several may open a new file.
-                explained = self.explain(error, committing=False)
-                if explained is None or not explained.again or time.monotonic() > deadline:
-                    connection.close()
-                    raise (explained.error if explained else error) from error
-                time.sleep(0.01)
             except sqlite3.DatabaseError as error:
-                connection.close()
-                explained = self.explain(error, committing=False)
-                raise (explained.error if explained else error) from error
+                # Switching the journal does not wait for busy_timeout at every step: several may open a new file.
+                busy = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+                if not busy or time.monotonic() > deadline:
+                    connection.close()
+                    explained = self.explain(error, committing=False)
+                    raise (explained.error if explained else error) from error
+                time.sleep(random.uniform(0.001, 0.02))
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute(f"PRAGMA synchronous = {self.synchronous}")
 

@@ -9,10 +9,14 @@ import sys
 import tomllib
 from pathlib import Path
 
+import psycopg
 import pytest
+from alembic import command
+from sqlalchemy import create_engine
 
 from coordinate.db import migrate
-from tests.migrations.catalog import CHECKOUT, alembic, catalog
+from coordinate.db.dialect import is_postgres
+from tests.migrations.catalog import CHECKOUT, alembic, catalog, config_for
 
 
 @pytest.fixture(scope="module")
@@ -132,3 +136,27 @@ def test_an_unknown_revision_is_named_without_a_traceback(board_url: str) -> Non
     said = alembic("upgrade", "nonsense", url=board_url, code=255).stderr
     assert "nonsense" in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("kind", ["engine", "connection"])
+def test_a_caller_may_hand_over_its_own_engine_or_connection(kind: str, db_url: str) -> None:
+    """A transaction that it has begun is its own to end: what it rolls back was never there."""
+    if is_postgres(db_url):
+        engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(db_url))
+    else:
+        engine = create_engine(f"sqlite:///{db_url}")
+    scripts = CHECKOUT / "alembic"
+    try:
+        if kind == "engine":
+            command.upgrade(config_for(scripts, connection=engine), "head")
+        else:
+            with engine.connect() as connection:
+                if is_postgres(db_url):
+                    begun = connection.begin()
+                    command.upgrade(config_for(scripts, connection=connection), "head")
+                    begun.rollback()
+                    assert {kind: found for kind, found in catalog(db_url).items() if found} == {}
+                command.upgrade(config_for(scripts, connection=connection), "head")
+    finally:
+        engine.dispose()
+    assert migrate.current(db_url).at_head

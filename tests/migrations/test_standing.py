@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -109,15 +107,10 @@ def test_a_window_that_contradicts_the_version_is_said_plainly(board_url: str) -
 # --- AL-13: tables, but not a board ----------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def place(db_url: str, tmp_path: Path) -> Iterator[str]:
-    yield db_url
-
-
-def test_tables_made_without_migrations_are_recognised_and_left_alone(place: str) -> None:
+def test_tables_made_without_migrations_are_recognised_and_left_alone(db_url: str) -> None:
     """AL-13"""
-    create_tables(place)
-    refused_unchanged(place, "tables of a board, but no record of their version", migrate.upgrade)
+    create_tables(db_url)
+    refused_unchanged(db_url, "tables of a board, but no record of their version", migrate.upgrade)
 
 
 def test_a_board_that_only_lost_its_record_is_offered_a_stamp_if_its_tables_match(board_url: str) -> None:
@@ -136,29 +129,29 @@ def test_a_board_that_only_lost_its_record_is_offered_a_stamp_if_its_tables_matc
     open_and_look(board_url)
 
 
-def test_a_foreign_tasks_table_is_recognised_and_left_alone(place: str) -> None:
+def test_a_foreign_tasks_table_is_recognised_and_left_alone(db_url: str) -> None:
     """AL-13"""
-    run(place, "CREATE TABLE tasks (id integer PRIMARY KEY, what text)", "INSERT INTO tasks VALUES (1, 'mine')")
-    refused_unchanged(place, "holds other tables (tasks) and no board", migrate.upgrade)
+    run(db_url, "CREATE TABLE tasks (id integer PRIMARY KEY, what text)", "INSERT INTO tasks VALUES (1, 'mine')")
+    refused_unchanged(db_url, "holds other tables (tasks) and no board", migrate.upgrade)
 
 
-def test_a_board_of_the_kanban_tool_is_sent_to_adoption(place: str) -> None:
+def test_a_board_of_the_kanban_tool_is_sent_to_adoption(db_url: str) -> None:
     """AL-13"""
-    run(place, *(f"CREATE TABLE {name} (id integer PRIMARY KEY)" for name in ("tasks", "notes", "history", "events")))
-    with unchanged(place), pytest.raises(errors.NotABoard, match="board of the kanban tool") as refused:
-        open_and_look(place)
+    run(db_url, *(f"CREATE TABLE {name} (id integer PRIMARY KEY)" for name in ("tasks", "notes", "history", "events")))
+    with unchanged(db_url), pytest.raises(errors.NotABoard, match="board of the kanban tool") as refused:
+        open_and_look(db_url)
     assert "db adopt" in refused.value.hint
-    refused_unchanged(place, "board of the kanban tool", migrate.upgrade)
+    refused_unchanged(db_url, "board of the kanban tool", migrate.upgrade)
 
 
-def test_an_empty_version_table_is_recognised_and_left_alone(place: str) -> None:
+def test_an_empty_version_table_is_recognised_and_left_alone(db_url: str) -> None:
     """AL-13: alone it is an empty place, in which a board can be made; beside a board's tables it is no record."""
-    run(place, "CREATE TABLE coordinate_version (version_num varchar(32) NOT NULL)")
-    with unchanged(place), pytest.raises(errors.NotABoard, match="records 0 schema versions"):
-        open_and_look(place)
-    make(place)
-    run(place, "DELETE FROM coordinate_version")
-    refused_unchanged(place, "no record of their version", migrate.upgrade)
+    run(db_url, "CREATE TABLE coordinate_version (version_num varchar(32) NOT NULL)")
+    with unchanged(db_url), pytest.raises(errors.NotABoard, match="records 0 schema versions"):
+        open_and_look(db_url)
+    make(db_url)
+    run(db_url, "DELETE FROM coordinate_version")
+    refused_unchanged(db_url, "no record of their version", migrate.upgrade)
 
 
 def test_an_empty_file_is_no_board_and_stays_empty_until_one_is_made(sqlite_url: str) -> None:
@@ -195,16 +188,16 @@ def test_a_place_where_nothing_is_stays_empty_whatever_looks_there(db_url: str) 
         assert list(path_of(db_url).parent.iterdir()) == []
 
 
-def test_a_board_is_made_beside_tables_of_others_that_are_in_nobodys_way(place: str) -> None:
+def test_a_board_is_made_beside_tables_of_others_that_are_in_nobodys_way(db_url: str) -> None:
     """What `using()` is for: one transaction over a program's own tables and the board."""
-    run(place, "CREATE TABLE invoices (id integer PRIMARY KEY)", "INSERT INTO invoices VALUES (1)")
-    with unchanged(place), pytest.raises(errors.NotABoard, match="invoices"):
-        open_and_look(place)
-    make(place)
-    open_and_look(place)
-    assert migrate.check(place) == []
-    migrate.downgrade(place, "base")
-    assert run(place, "SELECT * FROM invoices") == [(1,)]
+    run(db_url, "CREATE TABLE invoices (id integer PRIMARY KEY)", "INSERT INTO invoices VALUES (1)")
+    with unchanged(db_url), pytest.raises(errors.NotABoard, match="invoices"):
+        open_and_look(db_url)
+    make(db_url)
+    open_and_look(db_url)
+    assert migrate.check(db_url) == []
+    migrate.downgrade(db_url, "base")
+    assert run(db_url, "SELECT * FROM invoices") == [(1,)]
 
 
 def refused_unchanged(url: str, said: str, *acts: object) -> None:
