@@ -184,8 +184,13 @@ class Database:
     def _check_schema(self, connection: Any, stamp: object) -> object:
         now = self.engine.schema_stamp(connection)
         if now != stamp:
-            knowledge.check(self, connection)
+            self._check_knowledge(connection)
         return now
+
+    def _check_knowledge(self, connection: Any) -> None:
+        tables, home = self.engine.look_around(connection)
+        where = self.engine.describe() + (f" in schema {home}" if home else "")
+        knowledge.check(Tx(self, connection), tables, where, self.warnings)
 
     def _take(self) -> tuple[Any, object]:
         with self._lock:
@@ -309,7 +314,7 @@ class Borrowed(Database):
 
     def perform(self, work: Callable[[Tx], R], *, writes: bool) -> tuple[R, list[dict[str, Any]]]:
         if not self._checked:
-            knowledge.check(self, self._connection)
+            self._check_knowledge(self._connection)
             self._checked = True
         tx = Tx(self, self._connection)
         if not writes:

@@ -6,12 +6,9 @@ and new programs can work side by side while a migration allows it, and are refu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from coordinate import errors
-
-if TYPE_CHECKING:
-    from coordinate.db.engine import Database
 
 # Every revision that this program knows, oldest first. A test keeps it equal to the migrations.
 REVISIONS = ("0001", "0002")
@@ -20,18 +17,24 @@ NUMBER = int(HEAD)
 VERSION_TABLE = "coordinate_version"
 
 
-def check(database: Database, connection: Any) -> None:
-    """Raise `NoBoard`, `NotABoard`, `SchemaBehind` or `SchemaAhead` unless this program may work here; read-only."""
-    from coordinate.db.engine import Tx
+class Reads(Protocol):
+    """As much of a transaction as is needed here."""
 
-    tables, home = database.engine.look_around(connection)
-    where = database.engine.describe() + (f" in schema {home}" if home else "")
-    tx = Tx(database, connection)
+    def one(self, name: str, /, **params: Any) -> Any: ...
+    def all(self, name: str, /, **params: Any) -> list[Any]: ...
+
+
+def check(tx: Reads, tables: list[str], where: str, warnings: list[str]) -> None:
+    """Raise `NoBoard`, `NotABoard`, `SchemaBehind` or `SchemaAhead` unless this program may work here; read-only.
+
+    `tables` are those that are there, `where` names the place in an error. A newer schema that still admits this
+    program is a warning.
+    """
     versions = [row.version_num for row in tx.all("schema_versions")] if VERSION_TABLE in tables else []
     if not versions:
         raise without_version(tables, where)
     window = tx.one("schema_window") if "schema_window" in tables else None
-    judge(versions, (window.revision, window.oldest_writer) if window else None, where, database.warnings)
+    judge(versions, (window.revision, window.oldest_writer) if window else None, where, warnings)
 
 
 def judge(versions: list[str], window: tuple[str, int] | None, where: str, warnings: list[str]) -> None:
