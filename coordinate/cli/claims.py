@@ -7,6 +7,7 @@ import click
 from coordinate.cli.shared import DURATION, Call, choice, command, given, read_text
 
 handle_argument = click.argument("handle", metavar="TASK-ID@ATTEMPT")
+HOLDING_MAX = 20
 lease_option = click.option("--lease", type=DURATION, help="How long the hold lasts unless renewed: 90s, 15m, 2h.")
 
 
@@ -30,7 +31,8 @@ def claim_next(
 ) -> None:
     """Take the next ready task of a role: lowest priority number first, then the oldest.
 
-    Answers the task with its "claim" (the handle for every later verb) and "attempt", or {} when there is nothing.
+    Answers the task with its "claim" (the handle for every later verb) and "attempt", or {} when there is nothing;
+    "holding" lists the handles of what the agent holds already.
     """
     wanted = given(role=role, project=project, lease_seconds=lease) | {"respect_dependencies": respect_deps}
     several = count != 1
@@ -41,10 +43,12 @@ def claim_next(
             claims = [found] if found else []
         if claims:
             call.show(claims if several else claims[0])
-        elif why:
-            call.show({"why": board.why_idle(**given(role=role, project=project))})
+        elif several and not why:
+            call.show([])
         else:
-            call.show([] if several else {})
+            held = [task.handle for task in board.mine(limit=HOLDING_MAX)]
+            nothing = {"why": board.why_idle(**given(role=role, project=project))} if why else {}
+            call.show(nothing | ({"holding": held} if held else {}))
 
 
 @command("claim", example="coordinate task claim TASK-12 --agent alice")

@@ -306,7 +306,8 @@ def test_flags_take_true_and_false_and_texts_that_look_like_them_stay_texts(here
     here("task", "dispatch", "--title", "one", "--role", "worker")
     here("task", "dispatch", "--title", "two", "--role", "worker", "--depends-on", "TASK-1")
     assert here("task", "claim-next", *me, "--respect-deps=true").json["id"] == "TASK-1"
-    assert here("task", "claim-next", *me, "--respect-deps").json == {}
+    nothing = here("task", "claim-next", *me, "--respect-deps").json
+    assert nothing == {"holding": ["TASK-1@1"]}, "nothing to do, and what is held already"
     assert here("task", "claim-next", *me, "--respect-deps=false").json["id"] == "TASK-2"
     here("task", "log-progress", "TASK-2", "--agent", "a", "--note", "--review=false")
     assert here("task", "view", "TASK-2").json["notes"][0]["content"] == "--review=false"

@@ -90,9 +90,8 @@ def test_storage_that_cannot_carry_wal_is_noticed_and_told(tmp_path: Path, vfs: 
     assert arena.rows(str(tmp_path / "board.db"), "PRAGMA journal_mode") == [("delete",)]
 
 
-def test_claims_are_exclusive_between_4_processes_without_wal(tmp_path: Path) -> None:
-    """SQ-05. Guard: BEGIN IMMEDIATE, also over a rollback journal."""
-    path = str(tmp_path / "board.db")
+def play_on(path: str, vfs: str) -> None:
+    """4 processes share 100 tasks on a board that lies on such storage."""
 
     def make(go: Go) -> None:
         with coordinate.connect(path, agent="manager", create=True) as c:
@@ -107,10 +106,20 @@ def test_claims_are_exclusive_between_4_processes_without_wal(tmp_path: Path) ->
                 handles.append(claim.handle)
         return handles
 
-    arena.run([make], weakness=on_vfs("unix-dotfile"))
-    took = arena.run([work] * 4, weakness=on_vfs("unix-dotfile"))
+    arena.run([make], weakness=on_vfs(vfs))
+    took = arena.run([work] * 4, weakness=on_vfs(vfs))
     assert sorted(handle for handles in took for handle in handles) == sorted(f"TASK-{n}@1" for n in range(1, 101))
     arena.assert_sound(path)
+
+
+def test_claims_are_exclusive_between_4_processes_without_wal(tmp_path: Path) -> None:
+    """SQ-05. Guard: the lock of the file, held over each whole write transaction."""
+    play_on(str(tmp_path / "board.db"), "unix-dotfile")
+
+
+def test_storage_that_locks_nothing_is_noticed(tmp_path: Path) -> None:
+    with pytest.raises((AssertionError, sqlite3.DatabaseError)):
+        play_on(str(tmp_path / "board.db"), "unix-none")
 
 
 # --- after a fork -----------------------------------------------------------------------------------------------------
