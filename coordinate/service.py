@@ -8,6 +8,7 @@ own signature and docstring are the operation's one description.
 from __future__ import annotations
 
 import functools
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,10 +16,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from coordinate import config, errors, events, inputs
+from coordinate import config, counters, errors, events, flows, inputs
 from coordinate.db.dialect import adopt_connection, is_postgres, open_engine
 from coordinate.db.engine import Borrowed, Database, Tx
-from coordinate.records import Claim, Event, EventBatch, ExportedTask, Pruned
+from coordinate.fleet import agents, locks, scopes, worktrees
+from coordinate.records import Claim, Event, EventBatch, ExportedTask, Lease, Lost, Pruned
 from coordinate.work import claims, dependencies, figures, review, tasks, upkeep
 
 P = ParamSpec("P")
@@ -27,6 +29,8 @@ AfterCommit = Callable[[list[dict[str, Any]]], None]
 
 # Every wait looks again at least this often, whatever it was told.
 LOOK_SECONDS = 2.0
+# A session in one process looks at most this often whether a sign of life or a renewal is due.
+SIGN_SECONDS = 1.0
 
 
 def _bound(function: Callable[Concatenate[Tx, P], R], *, writes: bool) -> Callable[Concatenate[Coordinator, P], R]:
@@ -62,8 +66,7 @@ class Coordinator:
     dispatch_plan = write(tasks.dispatch_plan)
 
     # --- work: take a task and hold it
-    claim_batch = write(claims.claim_batch)
-    claim_task = write(claims.claim_task)
+    claim_task = write(flows.claim_task)
     log_progress = write(claims.log_progress)
     extend_lease = write(claims.extend_lease)
     keep_alive = write(claims.keep_alive)
@@ -96,17 +99,64 @@ class Coordinator:
     view = read(tasks.view)
     list_tasks = read(tasks.list_tasks)
     export_page = read(tasks.export_page)
+    list_projects = read(tasks.list_projects)
     stats = read(figures.stats)
     status = read(figures.status)
     lint = read(figures.lint)
     why = read(figures.why)
     why_idle = read(figures.why_idle)
 
+    # --- fleet: agents and sessions
+    register = write(agents.register)
+    heartbeat = write(agents.heartbeat)
+    set_doing = write(agents.set_doing)
+    end_session = write(agents.end_session)
+    list_agents = read(agents.list_agents)
+    list_sessions = read(agents.list_sessions)
+    tell_losses = write(agents.tell_losses)
+
+    # --- fleet: scopes and locks
+    claim_scopes = write(scopes.claim_scopes)
+    check_scopes = read(scopes.check_scopes)
+    list_leases = read(scopes.list_leases)
+    renew_leases = write(scopes.renew_leases)
+    release_leases = write(scopes.release_leases)
+    acquire_lock_now = write(locks.acquire_lock)
+    release_lock = write(locks.release_lock)
+    renew_lock = write(locks.renew_lock)
+
+    # --- fleet: worktrees, replay, counters, sweep
+    open_worktree = write(worktrees.open_worktree)
+    set_worktree_state = write(worktrees.set_worktree_state)
+    close_worktree = write(worktrees.close_worktree)
+    adopt_worktree = write(worktrees.adopt_worktree)
+    list_worktrees = read(worktrees.list_worktrees)
+    mark_applied = write(worktrees.mark_applied)
+    applied = read(worktrees.applied)
+    counter_next = write(counters.counter_next)
+    sweep = write(flows.sweep)
+
     # --- events
     emit = write(events.emit)
     list_events = read(events.list_events)
     search_events = read(events.search_events)
     ack = write(events.ack)
+
+    # --- work: adopt
+
+    def adopt(self, *, source: str | Path) -> Adopted:
+        """Take over a board of the kanban tool, in any shape it ever had, into this board, which must hold no task.
+
+        All or nothing, in one transaction: tasks, notes, history, events, dependencies, holders and their leases; the
+        next number is one above the highest ever used there. The file at `source` is only read, and may be in use.
+        The answer counts what came over and lists what was repaired or left out. Raises `NotFound`, `NotABoard`,
+        `NotEmpty`; of two at once exactly one adopts.
+        """
+        _refuse_itself(source, self.database.engine.describe())
+        from coordinate.work import adoption, tidying
+
+        with tidying.tidied(Path(source)) as board:
+            return self._perform(lambda tx: adoption.adopt(tx, board=board), writes=True)
 
     def __init__(
         self,
@@ -120,6 +170,40 @@ class Coordinator:
         self.agent = agent
         self.session = session
         self._after_commit = after_commit
+        self._next_sign = 0.0
+        self._lost_something = False
+
+    def claim_batch(
+        self,
+        *,
+        role: str,
+        count: int,
+        project: str | None = None,
+        lease_seconds: int | None = None,
+        respect_dependencies: bool = True,
+        agent: str = "",
+        session: str | None = None,
+    ) -> list[Claim]:
+        """Take up to `count` (1 to 100) ready tasks with their scopes in the queue's order, in one transaction.
+
+        A task whose declared scopes another holds is passed over; see `claim_next`.
+        """
+        while True:
+            found, more = self._perform(
+                lambda tx: flows.claim_batch(
+                    tx,
+                    role=role,
+                    count=count,
+                    project=project,
+                    lease_seconds=lease_seconds,
+                    respect_dependencies=respect_dependencies,
+                    agent=agent or self.agent,
+                    session=session or self.session,
+                ),
+                writes=True,
+            )
+            if not more:
+                return found
 
     def claim_next(
         self,
@@ -134,8 +218,8 @@ class Coordinator:
     ) -> Claim | None:
         """Take the next ready task of a role: the lowest (priority, created_at, number). None when there is none.
 
-        Ready means TODO, no unmet dependency, `not_before` passed. `project` restricts the search; absent, all
-        projects count. The lease lasts `lease_seconds` (1 to 604,800; default the project's setting, else 900) and
+        Ready means TODO, no unmet dependency, `not_before` passed, and no declared scope held by another: task and
+        scopes are taken in one transaction. `project` restricts the search; absent, all projects count. The lease lasts `lease_seconds` (1 to 604,800; default the project's setting, else 900) and
         must be renewed by working (`log_progress`, `extend_lease`) or it may be taken. Show the claim's `handle` with
         every later verb. `wait` (seconds, at most 86,400) returns the moment one becomes ready, or None after that
         long. Any number of agents may call this at once: each gets a different task, and nobody fails for another's
@@ -255,11 +339,94 @@ class Coordinator:
     ) -> None:
         self.close()
 
+    @contextmanager
+    def lock(
+        self, name: str, *, project: str = "default", ttl_seconds: int = locks.LOCK_SECONDS, wait: float = 30.0
+    ) -> Iterator[Lease]:
+        """Hold a named lock while the block runs: renewed in the background, released on every exit.
+
+        Waits up to `wait` seconds, then raises `Held` naming the holder. If the lock is lost meanwhile (this process
+        was stopped for longer than its time), leaving the block raises `StaleClaim`.
+        """
+        held = self.acquire_lock(name=name, project=project, ttl_seconds=ttl_seconds, wait=wait)
+        over = threading.Event()
+        lost: list[errors.CoordinateError] = []
+
+        def renew() -> None:
+            while not over.wait(ttl_seconds / 3):
+                try:
+                    self.renew_lock(name=name, fence=held.fence, project=project)
+                except (errors.StaleClaim, errors.NotFound, errors.Held) as error:
+                    lost.append(error)
+                    return
+                except errors.CoordinateError:
+                    continue  # the board is busy or away: try again while the lock may still live
+
+        renewing = threading.Thread(target=renew, name=f"renew {name}", daemon=True)
+        renewing.start()
+        try:
+            yield held
+        finally:
+            over.set()
+            renewing.join()
+            if not lost:
+                self.release_lock(name=name, fence=held.fence, project=project)
+        if lost:
+            raise lost[0]
+
+    def acquire_lock(
+        self,
+        *,
+        name: str,
+        project: str = "default",
+        ttl_seconds: int = locks.LOCK_SECONDS,
+        wait: float = 0.0,
+        agent: str = "",
+        session: str | None = None,
+    ) -> Lease:
+        """Take a named lock for `ttl_seconds` (1 to 604,800). Of several at once exactly one gets it.
+
+        The same session takes its own lock again, one level deeper, and must release as often. Without a session
+        there is no nesting. Raises `Held` while another's lock lives, with holder and expiry, also after waiting
+        `wait` seconds in vain; one whose time is over is taken, with a higher fence, and its holder told. Pass the
+        fence to what the lock protects: a lower one there is outdated.
+        """
+        deadline = time.monotonic() + inputs.seconds(wait, "wait", most=inputs.WAIT_SECONDS_MAX)
+        while True:
+            try:
+                return self.acquire_lock_now(
+                    name=name, project=project, ttl_seconds=ttl_seconds, agent=agent, session=session
+                )
+            except errors.Held:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise
+                self.database.wait(min(left, 0.25))
+
+    def lost(self) -> Lost | None:
+        """What this session lost since it was last told, if the last call noticed something; asked once, told once."""
+        if not self._lost_something or not self.session:
+            return None
+        self._lost_something = False
+        return self.tell_losses(session=self.session)
+
     def _perform(self, work: Callable[[Tx], R], *, writes: bool) -> R:
         answer, committed = self.database.perform(work, writes=writes)
         if committed and self._after_commit is not None:
             self._after_commit(committed)
+        if self.session:
+            self._give_sign_of_life(self.session)
         return answer
+
+    def _give_sign_of_life(self, session: str) -> None:
+        """Each call of a session is one; mostly a look suffices, and now and then it writes or renews."""
+        if time.monotonic() < self._next_sign:
+            return
+        self._next_sign = time.monotonic() + SIGN_SECONDS
+        due, lost = self.database.perform(lambda tx: agents.due(tx, session=session), writes=False)[0]
+        if due:
+            self.database.perform(lambda tx: agents.keep(tx, session=session), writes=True)
+        self._lost_something = self._lost_something or lost
 
     def _until(self, look: Callable[[], list[R]], wait: float) -> list[R]:
         """Look until something is there: at a hint, at the next due time, and every two seconds in any case."""
@@ -314,6 +481,28 @@ def connect(
     with _no_connection_left(coordinator):
         database.perform(lambda tx: None, writes=False)  # says at once what is wrong with the place
     return coordinator
+
+
+def adopt(source: str | Path, target: str | Path | None = None) -> Adopted:
+    """Take over a board of the kanban tool as `Coordinator.adopt` does, into a board that is made if it is not there.
+
+    `target` as for `connect`. When `source` turns out to be no such board, nothing is made.
+    """
+    from coordinate.work import adoption, tidying
+
+    place = config.locate(None if target is None else str(target))
+    if not is_postgres(place.target):
+        _refuse_itself(source, place.target.removeprefix("sqlite:///"))
+    with tidying.tidied(Path(source)) as board, connect(place.target, create=True) as coordinator:
+        return coordinator._perform(lambda tx: adoption.adopt(tx, board=board), writes=True)
+
+
+def _refuse_itself(source: str | Path, target: str) -> None:
+    """Before the file is opened: to close a handle of a file drops the locks that a connection has on it."""
+    if Path(target).exists() and Path(source).exists() and Path(source).samefile(target):
+        raise errors.InvalidInput(
+            f"{source} cannot be adopted into itself", hint="name another file with --db", field="source"
+        )
 
 
 @contextmanager

@@ -40,11 +40,12 @@ WRITES = (*MOVES, "do_stamp", "do_ensure_version")
 
 def run(context: Any) -> None:
     """Alembic's env.py: migrate the database named by `-x url=`, the environment or the ini, or print the SQL."""
+    verb = _verb(context)
     from_command_line = context.config.cmd_opts is not None
     if from_command_line:
         _log_as_the_ini_says(context.config)
     try:
-        _run(context)
+        _run(context, verb)
     except errors.CoordinateError as refusal:
         if not from_command_line:
             raise
@@ -52,18 +53,24 @@ def run(context: Any) -> None:
         raise CommandError(f"{refusal.message}; {refusal.hint}" if refusal.hint else refusal.message) from None
 
 
-def _run(context: Any) -> None:
+def _verb(context: Any) -> str:
+    """What Alembic is about to do; its options can be read only once they are configured, so this comes twice."""
+    context.configure(dialect_name="sqlite")
+    return str(context.get_context().opts["fn"].__name__)
+
+
+def _run(context: Any, verb: str) -> None:
     given = context.config.attributes.get("connection")
     if context.is_offline_mode():
-        _print_sql(context)
+        _print_sql(context, verb)
     elif given is None:
-        _migrate(context, target_of(context))
+        _migrate(context, verb, target_of(context))
     elif isinstance(given, Engine):
         with given.begin() as connection:
-            _migrate_on(context, connection, "this database")
+            _migrate_on(context, verb, connection, "this database")
     else:
         # A caller's own connection: its transaction, its responsibility.
-        _migrate_on(context, given, "this database")
+        _migrate_on(context, verb, given, "this database")
 
 
 def target_of(context: Any) -> str:
@@ -77,23 +84,17 @@ def target_of(context: Any) -> str:
 # --- on a database ----------------------------------------------------------------------------------------------------
 
 
-def _migrate(context: Any, target: str) -> None:
-    verb = _verb(context)
+def _migrate(context: Any, verb: str, target: str) -> None:
     ours = dialect.open_engine(target, create=verb == "upgrade", patience=WAIT_SECONDS, synchronous="FULL")
     engine = _sqlalchemy_engine(ours, writes=verb in WRITES)
     try:
         with engine.connect() as connection, _in_our_words(ours, connection):
             if ours.name == "sqlite":
-                _migrate_sqlite(context, connection, ours.describe())
+                _migrate_sqlite(context, verb, connection, ours.describe())
             else:
-                _migrate_postgres(context, connection, ours.describe())
+                _migrate_postgres(context, verb, connection, ours.describe())
     finally:
         engine.dispose()
-
-
-def _verb(context: Any) -> str:
-    context.configure(dialect_name="sqlite")  # any: the options are there only afterwards
-    return str(context.get_context().opts["fn"].__name__)
 
 
 def _sqlalchemy_engine(ours: dialect.Engine, *, writes: bool) -> Engine:
@@ -121,18 +122,18 @@ def _connect(ours: dialect.Engine) -> Any:
     return connection
 
 
-def _migrate_sqlite(context: Any, connection: Connection, where: str) -> None:
+def _migrate_sqlite(context: Any, verb: str, connection: Connection, where: str) -> None:
     with connection.begin():
-        _migrate_on(context, connection, where, board=Path(where))
+        _migrate_on(context, verb, connection, where, board=Path(where))
         broken = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
-        if broken and context.get_context().opts["fn"].__name__ in MOVES:
+        if broken and verb in MOVES:
             raise errors.CoordinateError(
                 f"{where} would hold {len(broken)} row(s) without their parent: {broken[:5]}",
                 hint="nothing was changed",
             )
 
 
-def _migrate_postgres(context: Any, connection: Connection, where: str) -> None:
+def _migrate_postgres(context: Any, verb: str, connection: Connection, where: str) -> None:
     home = connection.execute(text("SELECT current_schema()")).scalar()
     if home is None:
         raise errors.NotABoard(
@@ -150,12 +151,12 @@ def _migrate_postgres(context: Any, connection: Connection, where: str) -> None:
     )
     connection.commit()
     where = f"{where} in schema {home}"
-    if _verb(context) not in WRITES:
-        _migrate_on(context, connection, where)
+    if verb not in WRITES:
+        _migrate_on(context, verb, connection, where)
         return
     _wait_for_turn(connection)
     try:
-        _migrate_on(context, connection, where, transaction_per_migration=True)
+        _migrate_on(context, verb, connection, where, transaction_per_migration=True)
         connection.commit()
     finally:
         # The lock ends with the session in any case; this is for a pooler that keeps it.
@@ -180,15 +181,16 @@ def _wait_for_turn(connection: Connection) -> None:
     connection.commit()
 
 
-def _migrate_on(context: Any, connection: Connection, where: str, *, board: Path | None = None, **more: Any) -> None:
-    verb = _verb(context)
+def _migrate_on(
+    context: Any, verb: str, connection: Connection, where: str, *, board: Path | None = None, **more: Any
+) -> None:
     context.configure(
         connection=connection, dont_mutate=verb not in WRITES, **_options(connection.dialect.name), **more
     )
     migration = context.get_context()
     with context.begin_transaction():
         before = migration.get_current_heads()
-        _refuse_what_is_not_ours(context, connection, verb, before, where)
+        _refuse_what_is_not_ours(context, verb, connection, before, where)
         if board and before and verb in MOVES and list(migration.opts["fn"](before, migration)):
             context.config.attributes["backup"] = str(backup.make(board, before[0]))
         context.run_migrations()
@@ -197,7 +199,7 @@ def _migrate_on(context: Any, connection: Connection, where: str, *, board: Path
 
 
 def _refuse_what_is_not_ours(
-    context: Any, connection: Connection, verb: str, heads: tuple[str, ...], where: str
+    context: Any, verb: str, connection: Connection, heads: tuple[str, ...], where: str
 ) -> None:
     """Before anything is written: a board of a newer program, or tables in whose way ours would be."""
     known = [script.revision for script in context.script.walk_revisions()]
@@ -227,12 +229,11 @@ def _could_stamp(context: Any, connection: Connection, there: set[str]) -> str |
 # --- as SQL -----------------------------------------------------------------------------------------------------------
 
 
-def _print_sql(context: Any) -> None:
+def _print_sql(context: Any, verb: str) -> None:
     """The alembic command line prints this to stdout: SQL and nothing else."""
     engine = context.config.attributes.get("engine") or context.get_x_argument(as_dictionary=True).get("engine")
     if engine is None:
         engine = "postgresql" if dialect.is_postgres(target_of(context)) else "sqlite"
-    verb = _verb(context)
     context.configure(
         dialect_name=engine,
         dialect_opts={"paramstyle": "named"},  # a % in a statement is printed once

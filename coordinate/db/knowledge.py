@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from coordinate.db.engine import Database
 
 # Every revision that this program knows, oldest first. A test keeps it equal to the migrations.
-REVISIONS = ("0001", "0002")
+REVISIONS = ("0001", "0002", "0003")
 HEAD = REVISIONS[-1]
 NUMBER = int(HEAD)
 VERSION_TABLE = "coordinate_version"

@@ -133,15 +133,15 @@ add(
     "Put a batch of what is due back into the queue, in its old place. Not a change: no revision, no event.",
     update(tasks)
     .where(t.id.in_(select(_due.c.id)), t.parked != const(""), t.parked_until <= now())
-    .values(parked=const(""), parked_until=const(None), reserved_for=const(None))
+    .values(parked=const(""), parked_until=const(None), parked_on=const(None), reserved_for=const(None))
     .returning(t.id),
 )
 add(
     "task_unpark",
-    "The same for one task, before it is claimed by name.",
+    "The same for one task before it is claimed by name; what is in the way of its scopes is looked at anew.",
     update(tasks)
-    .where(_THIS, t.parked != const(""), t.parked_until <= now())
-    .values(parked=const(""), parked_until=const(None), reserved_for=const(None))
+    .where(_THIS, or_(t.parked == const("scope"), and_(t.parked != const(""), t.parked_until <= now())))
+    .values(parked=const(""), parked_until=const(None), parked_on=const(None), reserved_for=const(None))
     .returning(t.id),
 )
 
@@ -370,6 +370,37 @@ add(
     "scopes_delete",
     "Forget what a task declared.",
     delete(task_scopes).where(task_scopes.c.task_id == given_text("task_id")),
+)
+_unparked = {
+    "parked": case((t.parked == const("scope"), const("")), else_=t.parked),
+    "parked_until": case((t.parked == const("scope"), const(None)), else_=t.parked_until),
+    "parked_on": const(None),
+}
+add(
+    "task_scoped",
+    "It declares scopes, or some are bound to it: whoever takes or ends it looks at leases.",
+    update(tasks).where(_THIS).values(scoped=const(True)),
+)
+add(
+    "task_rescoped",
+    "Its scopes were replaced: the next claimer looks anew at what is in the way.",
+    update(tasks).where(_THIS).values(scoped=const(True), **_unparked),
+)
+add(
+    "task_set_aside",
+    "A task that was just taken, but whose scopes another holds: as if never taken, and out of the way meanwhile.",
+    update(tasks)
+    .where(_THIS)
+    .values(
+        status=const(TODO),
+        **_NO_HOLDER,
+        attempt=t.attempt - const(1),
+        claimed_by=case((t.attempt > const(1), t.claimed_by), else_=const(None)),
+        revision=t.revision - const(1),
+        parked=given_text("parked"),
+        parked_until=given_instant("parked_until"),
+        parked_on=given_integer("lease_id"),
+    ),
 )
 add(
     "scopes_of",
