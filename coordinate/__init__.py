@@ -12,9 +12,22 @@
 
 from __future__ import annotations
 
-from coordinate import errors, records
-from coordinate.service import Coordinator, connect
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coordinate import errors, records
+    from coordinate.service import Coordinator, connect
 
 __version__ = "0.1.0"
 
 __all__ = ["Coordinator", "__version__", "connect", "errors", "records"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the public names when they are first used: `coordinate --help` needs none of them."""
+    if name in ("errors", "records"):
+        return import_module(f"coordinate.{name}")
+    if name in __all__:
+        return getattr(import_module("coordinate.service"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -24,7 +24,7 @@ SYNCHRONOUS = ("NORMAL", "FULL", "EXTRA", "OFF")
 class Place:
     """A board's address and how it was found; `folder` is its `.coordinate/`, if it has one."""
 
-    target: str
+    target: str = field(repr=False)  # may hold a password
     source: str
     folder: Path | None
     settings: dict[str, Any] = field(default_factory=dict)
@@ -47,7 +47,9 @@ def locate(flag: str | None, *, start: Path | None = None) -> Place:
             hint="begin with: coordinate init   (or name one with --db or $COORDINATE_DB)",
         )
     if named := settings.get("db"):
-        return Place(str(named), str(folder / "config.toml"), folder, settings, refusals)
+        # A relative path counts from the file that names it, wherever the command is run.
+        target = str(named) if "://" in str(named) else str(folder / str(named))
+        return Place(target, str(folder / "config.toml"), folder, settings, refusals)
     return Place(str(folder / BOARD), str(folder), folder, settings, refusals)
 
 
@@ -126,10 +128,10 @@ def tracked_by_git(path: Path) -> bool:
 
     Where git cannot say (it is not installed, it distrusts the repository), the answer is yes.
     """
-    import subprocess
-
     if not any((here / ".git").exists() for here in path.parents):
         return False
+    import subprocess  # rarely needed, and slow to load
+
     # Inside a git hook these name another index or repository. An fsmonitor would be a program of the repository's.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     ask = ["git", "-C", str(path.parent), "--literal-pathspecs", "-c", "core.fsmonitor=false", "ls-files"]

@@ -7,6 +7,7 @@ handed it again: at least once, all readers in one order, none missed. Delivered
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -31,7 +32,7 @@ def append(
     ttl_seconds: int | None = TTL_SECONDS,
 ) -> None:
     """Log an event with this transaction; it is written by the last statement before the commit, or not at all."""
-    text = " ".join(part for part in (message, ref or "", *map(str, payload.values())) if part)
+    text = " ".join(part for part in (message, ref or "", *_said(payload)) if part)
     tx.events.append(
         {
             "event_type": event_type,
@@ -44,6 +45,17 @@ def append(
             "folded": inputs.fold(text),
         }
     )
+
+
+def _said(value: Any) -> Iterator[str]:
+    """The texts of a JSON value as they are, however deep: what a search looks through."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from _said(item)
+    elif value is not None:
+        yield str(value)
 
 
 def emit(

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+from coordinate.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +331,7 @@ class Agent:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One run of an agent; its `id` is what a caller shows ($COORDINATE_SESSION), and two of one name are two holders."""
+    """One run of an agent; callers show its `id` ($COORDINATE_SESSION). Two of one name are two holders."""
 
     id: str
     agent: str
@@ -443,6 +445,35 @@ class OpenedWorktree:
 class Applied:
     event_key: str
     applied_at: datetime
+
+
+class Finding:
+    """Something of an adopted board that could not come over as it was: where, what, its value, what was done."""
+
+    table: str
+    id: str
+    what: str
+    value: str
+    done: str
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """What an adoption brought over: rows `found` in the source and `carried` to the board, per table.
+
+    `repairs` and `left_out` list at most fifty findings of a kind; the totals count all, `kinds` each kind.
+    `next_id` is what the next task will be called.
+    """
+
+    source: str
+    found: dict[str, int]
+    carried: dict[str, int]
+    repairs: tuple[Finding, ...]
+    repairs_total: int
+    left_out: tuple[Finding, ...]
+    left_out_total: int
+    kinds: dict[str, int]
+    next_id: str
 
 
 def as_json(value: Any) -> Any:

@@ -20,7 +20,7 @@ from coordinate import config, counters, errors, events, flows, inputs
 from coordinate.db.dialect import adopt_connection, is_postgres, open_engine
 from coordinate.db.engine import Borrowed, Database, Tx
 from coordinate.fleet import agents, locks, scopes, worktrees
-from coordinate.records import Claim, Event, EventBatch, ExportedTask, Lease, Lost, Pruned
+from coordinate.records import Adopted, Claim, Event, EventBatch, ExportedTask, Lease, Lost, Pruned, Session
 from coordinate.work import claims, dependencies, figures, review, tasks, upkeep
 
 P = ParamSpec("P")
@@ -110,7 +110,6 @@ class Coordinator:
     register = write(agents.register)
     heartbeat = write(agents.heartbeat)
     set_doing = write(agents.set_doing)
-    end_session = write(agents.end_session)
     list_agents = read(agents.list_agents)
     list_sessions = read(agents.list_sessions)
     tell_losses = write(agents.tell_losses)
@@ -219,7 +218,8 @@ class Coordinator:
         """Take the next ready task of a role: the lowest (priority, created_at, number). None when there is none.
 
         Ready means TODO, no unmet dependency, `not_before` passed, and no declared scope held by another: task and
-        scopes are taken in one transaction. `project` restricts the search; absent, all projects count. The lease lasts `lease_seconds` (1 to 604,800; default the project's setting, else 900) and
+        scopes are taken in one transaction. `project` restricts the search; absent, all projects count. The lease
+        lasts `lease_seconds` (1 to 604,800; default the project's setting, else 900) and
         must be renewed by working (`log_progress`, `extend_lease`) or it may be taken. Show the claim's `handle` with
         every later verb. `wait` (seconds, at most 86,400) returns the moment one becomes ready, or None after that
         long. Any number of agents may call this at once: each gets a different task, and nobody fails for another's
@@ -403,6 +403,15 @@ class Coordinator:
                     raise
                 self.database.wait(min(left, 0.25))
 
+    def end_session(self, *, session: str | None = None) -> Session:
+        """End a session on purpose: its scope leases and locks are released; claims of tasks run on to their time.
+
+        What belongs to an open worktree stays. Another session of the same agent keeps what is its own. Ending it
+        twice changes nothing; any other call of an ended session is refused.
+        """
+        ending = session or self.session
+        return self._perform_only(lambda tx: agents.end_session(tx, session=ending), writes=True)
+
     def lost(self) -> Lost | None:
         """What this session lost since it was last told, if the last call noticed something; asked once, told once."""
         if not self._lost_something or not self.session:
@@ -411,11 +420,14 @@ class Coordinator:
         return self.tell_losses(session=self.session)
 
     def _perform(self, work: Callable[[Tx], R], *, writes: bool) -> R:
+        if self.session:
+            self._give_sign_of_life(self.session)
+        return self._perform_only(work, writes=writes)
+
+    def _perform_only(self, work: Callable[[Tx], R], *, writes: bool) -> R:
         answer, committed = self.database.perform(work, writes=writes)
         if committed and self._after_commit is not None:
             self._after_commit(committed)
-        if self.session:
-            self._give_sign_of_life(self.session)
         return answer
 
     def _give_sign_of_life(self, session: str) -> None:

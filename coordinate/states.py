@@ -6,7 +6,7 @@ all come from this table. Every status has an owner and a way out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from coordinate.frozen import dataclass
 
 TODO = "TODO"
 IN_PROGRESS = "IN_PROGRESS"

@@ -43,11 +43,12 @@ class Snapshot(sa.types.UserDefinedType[str]):
 # Runs in a READ COMMITTED transaction of its own. Whoever does not get the lock reads what is numbered already. The
 # INSERT and the UPDATE are one statement and so share one snapshot, which is the one stored. A batch that is full keeps
 # the old snapshot: the next step looks at the same difference again, without what has its position by then.
-# SECURITY DEFINER: a role that may only read can still be served. After a restore into another cluster the stored
-# transaction ids mean nothing: seen by the system identifier, and the next step looks at all events once.
+# SECURITY DEFINER: a role that may only read can still be served; hence its search_path is pinned below to this schema,
+# with the caller's temporary tables last. After a restore into another cluster the stored transaction ids mean
+# nothing: seen by the system identifier, and the next step looks at all events once.
 NUMBER_EVENTS = """
 CREATE FUNCTION coordinate_number_events(batch bigint) RETURNS bigint
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path FROM CURRENT AS $body$
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $body$
 DECLARE
     here text;
     since pg_snapshot;
@@ -85,6 +86,12 @@ BEGIN
     RETURN coalesce(reached, last);
 END
 $body$
+"""
+PIN_SEARCH_PATH = """
+DO $body$ BEGIN
+    EXECUTE format(
+        'ALTER FUNCTION coordinate_number_events(bigint) SET search_path TO %I, pg_temp', current_schema());
+END $body$
 """
 
 
@@ -146,6 +153,7 @@ def _feed_on_postgres() -> None:
     )
     op.execute("INSERT INTO event_feed_state (id, position) VALUES (1, 0)")
     op.execute(NUMBER_EVENTS)
+    op.execute(PIN_SEARCH_PATH)
 
 
 def downgrade() -> None:

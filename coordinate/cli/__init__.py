@@ -1,0 +1,1 @@
+"""The command line: parse, call, show. One document of JSON on stdout, one line of JSON on stderr when refused."""

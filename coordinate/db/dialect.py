@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import sqlite3
 import sys
@@ -22,12 +23,14 @@ from urllib.parse import quote
 
 from coordinate import errors
 from coordinate.db.compiled import Library, Statement
+from coordinate.db.knowledge import VERSION_TABLE
 
 Params = dict[str, Any]
 Binder = Callable[[Params], Any]
 Decoders = list[tuple[int, Callable[[Any], Any]]]
 
 POSTGRES_PREFIXES = ("postgresql://", "postgres://", "postgresql+psycopg://")
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 SQLITE_LEAST = (3, 35, 0)
 POSTGRES_LEAST = 140000
 
@@ -81,7 +84,14 @@ class Engine(Protocol):
 
 
 def is_postgres(target: str) -> bool:
-    """Whether a target is a Postgres address; anything else is a path."""
+    """Whether a target is a Postgres address; anything else is a path. Raises `InvalidInput` for other addresses."""
+    if _ADDRESS.match(target) and not target.startswith((*POSTGRES_PREFIXES, "sqlite:///")):
+        # Not shown: taken for a path, it would put a password into file names and messages.
+        raise errors.InvalidInput(
+            "the address is of no database that this program knows",
+            hint="write postgresql://USER@HOST:PORT/NAME, or a path (./a:/b if it looks like an address)",
+            field="db",
+        )
     return target.startswith(POSTGRES_PREFIXES)
 
 
@@ -172,6 +182,8 @@ class SQLite:
         now = str(connection.execute("PRAGMA journal_mode").fetchone()[0])
         storage = file_system_of(self.path.parent)
         wanted = "delete" if storage in NO_WAL else "wal"
+        if now != wanted and not self._is_ours(connection):
+            return
         if now != wanted:
             now = str(connection.execute(f"PRAGMA journal_mode = {wanted}").fetchone()[0])
         if now != "wal":
@@ -181,6 +193,11 @@ class SQLite:
                 " journal is used, which is slower; a local disk, or Postgres, is the cure"
             )
 
+    def _is_ours(self, connection: sqlite3.Connection) -> bool:
+        """A board, or the empty file that becomes one; another program's file is left as it is."""
+        tables, _ = self.look_around(connection)
+        return {VERSION_TABLE, "schema_window"} <= set(tables) or (self.create and not tables)
+
     def close(self, connection: sqlite3.Connection) -> None:
         connection.close()
 
@@ -188,7 +205,33 @@ class SQLite:
         return not connection.in_transaction
 
     def begin(self, connection: sqlite3.Connection, *, writes: bool) -> None:
-        connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+        if writes:
+            self._begin_write(connection)
+        else:
+            connection.execute("BEGIN")
+
+    def _begin_write(self, connection: sqlite3.Connection) -> None:
+        """Wait for the write lock so that nobody starves: who has waited longer looks more often.
+
+        SQLite's own wait does the contrary, it sleeps up to 100 ms at a time while those who just came in look at
+        once. Measured, 2,000 claims: with it some of 8 or of 50 busy processes got none; so, each got half its share
+        or more, at the same pace.
+        """
+        started = time.monotonic()
+        connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            while True:
+                try:
+                    connection.execute("BEGIN IMMEDIATE")
+                except sqlite3.OperationalError as error:
+                    waited = time.monotonic() - started
+                    if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or waited >= self.patience:
+                        raise
+                    time.sleep(random.uniform(0.5, 1.5) * max(0.001, 0.02 - waited / 10))
+                else:
+                    return
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {int(self.patience * 1000)}")
 
     def commit(self, connection: sqlite3.Connection) -> None:
         connection.execute("COMMIT")
@@ -349,21 +392,35 @@ class Postgres:
         self._psycopg = psycopg
         self.driver_error: type[Exception] = psycopg.Error
         self.conninfo = "postgresql://" + url.split("://", 1)[1]
+        self._address = self._read_address()
         self.library = Library(self.name)
         self.warnings: list[str] = []
         self._listening: list[tuple[int, Any]] = []
 
     def describe(self) -> str:
         """Host, port and database; never the password, whatever the address looks like."""
-        try:
-            known = self._psycopg.conninfo.conninfo_to_dict(self.conninfo)
-        except self._psycopg.Error:
-            return "the Postgres address given"
+        known = self._address
         host, port, name = known.get("host") or "localhost", known.get("port") or "5432", known.get("dbname") or ""
         return f"postgresql://{host}:{port}/{name}"
 
+    def _read_address(self) -> dict[str, Any]:
+        """The parts of the address. One whose password was not encoded spills parts of it into host, port or name."""
+        try:
+            known = self._psycopg.conninfo.conninfo_to_dict(self.conninfo)
+        except (self._psycopg.Error, UnicodeError):
+            known = None
+        if known is None or any("@" in str(known.get(part, "")) for part in ("host", "port", "dbname")):
+            raise errors.InvalidInput(
+                "the Postgres address cannot be read",
+                hint="write it as postgresql://USER@HOST:PORT/NAME, with @ : / % # ? and spaces in a password written"
+                " as %40 %3A %2F %25 %23 %3F %20",
+                field="db",
+            )
+        return dict(known)
+
     def connect(self) -> Any:
-        """Connect. Raises `Unreachable`, or `InvalidInput` for an address that cannot be read."""
+        """Connect. Raises `Unreachable`."""
+        patience: dict[str, Any] = {} if "connect_timeout" in self._address else {"connect_timeout": 10}
         try:
             connection = self._psycopg.connect(
                 self.conninfo,
@@ -371,15 +428,8 @@ class Postgres:
                 prepare_threshold=None,  # a pooler in transaction mode loses prepared statements
                 cursor_factory=self._psycopg.RawCursor,
                 fallback_application_name="coordinate",
-                **self._defaults(),
+                **patience,
             )
-        except self._psycopg.ProgrammingError:
-            raise errors.InvalidInput(
-                "the Postgres address cannot be read",
-                hint="write it as postgresql://USER@HOST:PORT/NAME, with @ : / % # ? and spaces in a password written"
-                " as %40 %3A %2F %25 %23 %3F %20",
-                field="db",
-            ) from None
         except (self._psycopg.Error, UnicodeError) as error:
             hopeless = any(sign in str(error) for sign in _HOPELESS)
             raise Interrupted(self._unreachable(error), again=not hopeless, lost=True) from None
@@ -390,13 +440,6 @@ class Postgres:
             )
         return connection
 
-    def _defaults(self) -> dict[str, Any]:
-        try:
-            given = self._psycopg.conninfo.conninfo_to_dict(self.conninfo)
-        except self._psycopg.Error:
-            return {}
-        return {} if "connect_timeout" in given else {"connect_timeout": 10}
-
     def _unreachable(self, error: Exception) -> errors.CoordinateError:
         said = " ".join(str(error).split())
         return errors.Unreachable(
@@ -405,10 +448,7 @@ class Postgres:
         )
 
     def _without_secret(self, said: str) -> str:
-        try:
-            password = self._psycopg.conninfo.conninfo_to_dict(self.conninfo).get("password")
-        except self._psycopg.Error:
-            return "the address cannot be read"
+        password = self._address.get("password")
         return said.replace(str(password), "***") if password else said
 
     def close(self, connection: Any) -> None:

@@ -104,6 +104,11 @@ def _sqlalchemy_engine(ours: dialect.Engine, *, writes: bool) -> Engine:
     if ours.name == "sqlite":
         begin = "BEGIN IMMEDIATE" if writes else "BEGIN"
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+    else:
+        # What SQLAlchemy does not know, so that a comparison can read it back.
+        own: list[Any] = [schema.events.c.xid.type, schema.event_feed_state.c.snapshot.type]
+        reflecting: Any = engine.dialect
+        reflecting.ischema_names = reflecting.ischema_names | {each.get_col_spec(): type(each) for each in own}
     return engine
 
 

@@ -26,10 +26,10 @@ def check(database: Database, connection: Any) -> None:
 
     tables, home = database.engine.look_around(connection)
     where = database.engine.describe() + (f" in schema {home}" if home else "")
-    if VERSION_TABLE not in tables:
-        raise without_version(tables, where)
     tx = Tx(database, connection)
-    versions = [row.version_num for row in tx.all("schema_versions")]
+    versions = [row.version_num for row in tx.all("schema_versions")] if VERSION_TABLE in tables else []
+    if not versions:
+        raise without_version(tables, where)
     window = tx.one("schema_window") if "schema_window" in tables else None
     judge(versions, (window.revision, window.oldest_writer) if window else None, where, database.warnings)
 
@@ -71,7 +71,7 @@ def ahead(where: str, version: str, known: str) -> errors.SchemaAhead:
 
 
 def not_one_version(where: str, versions: list[str]) -> errors.NotABoard:
-    """None, or several."""
+    """An empty record, or one of several."""
     return errors.NotABoard(
         f"{where} records {len(versions)} schema versions ({', '.join(versions) or 'none'}) instead of one",
         hint="an upgrade was interrupted by other tools; restore a backup, or ask who changed coordinate_version",
@@ -81,6 +81,9 @@ def not_one_version(where: str, versions: list[str]) -> errors.NotABoard:
 
 def without_version(tables: list[str], where: str, *, stamp: str | None = None) -> errors.CoordinateError:
     """What a place without our version is, said plainly. `stamp`: the revision that only lost its record."""
+    if tables == [VERSION_TABLE]:
+        return not_one_version(where, [])
+    tables = [name for name in tables if name != VERSION_TABLE]
     if not tables:
         return errors.NoBoard(f"{where} holds no board: it is empty", hint="make one: coordinate db upgrade")
     ours = {"tasks", "counters", "schema_window", "task_dependencies", "attempts"}

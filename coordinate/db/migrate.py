@@ -107,7 +107,7 @@ def current(target: str, *, missing_ok: bool = False) -> Standing:
     finally:
         engine.close(connection)
     if not versions and not missing_ok:
-        raise knowledge.without_version([name for name in tables if name != knowledge.VERSION_TABLE], where)
+        raise knowledge.without_version(tables, where)
     return Standing(where, tuple(row[0] for row in versions), (window[0][0], window[0][1]) if window else None)
 
 

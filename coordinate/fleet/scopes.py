@@ -49,7 +49,7 @@ def claim_scopes(
     if conflicts:
         return Scopes(False, (), tuple(conflicts))
     leases.end(tx, past, reason="expired", by=agent)
-    again = {row.resource: row for row in own if row.mode == mode or row.mode == "exclusive"}
+    again = {row.resource: row for row in own if row.mode in (mode, "exclusive")}
     kept: list[Lease] = []
     for pattern in [each for each in wanted if each in again]:
         row = again[pattern]
@@ -229,7 +229,7 @@ def _held_task(tx: Tx, task: str, agent: str) -> tuple[str, int]:
         raise NotFound(f"there is no {task_id}", hint="coordinate task list shows what there is")
     if row.assigned_agent != agent or (attempt is not None and row.attempt != attempt):
         raise StaleClaim(
-            f"{agent} does not hold {attempt and f'{task_id}@{attempt}' or task_id}",
+            f"{agent} does not hold {(attempt and f'{task_id}@{attempt}') or task_id}",
             hint="claim the task first, or claim the scopes without it",
             task_id=task_id,
             holder=row.assigned_agent,

@@ -19,7 +19,6 @@ from sqlalchemy import (
     select,
     update,
 )
-
 from sqlalchemy.dialects import postgresql
 
 from coordinate.db.portable import (

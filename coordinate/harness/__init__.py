@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,12 +16,14 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from coordinate import config, hooks, service
-from coordinate.errors import InvalidInput, NotFound
+from coordinate.db.dialect import is_postgres, open_engine
+from coordinate.errors import InvalidInput, NotFound, PermissionDenied
 from coordinate.harness import files
 from coordinate.plans import PLAN_BYTES_MAX, PlannedTask, order_of, parse_plan
 
 TEXTS = Path(__file__).parent
 ROLES = ("manager", "worker", "reviewer")
+SECRETS = ("password", "sslpassword", "oauth_client_secret")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ HARNESSES = {
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """What an agent in a role must know; `text` is markdown with front matter, `file` its name below a skills folder."""
+    """What an agent in a role must know: markdown with front matter; `file` is its name below a skills folder."""
 
     role: str
     name: str
@@ -172,7 +175,7 @@ def init(
 
 NEXT = (
     "coordinate task dispatch --title 'Write the parser' --role worker",
-    "COORDINATE_AGENT=alice coordinate task claim-next --role worker",
+    "coordinate task claim-next --role worker --agent alice",
     "coordinate status",
 )
 
@@ -208,14 +211,18 @@ def _make_board(directory: Path, db: str | None, warnings: list[str]) -> tuple[B
     from coordinate.db import migrate  # Alembic: only here
 
     place = config.locate(db, start=directory.absolute())
-    target = place.target
-    own = directory.absolute() / config.FOLDER / config.BOARD
-    if "://" not in target:
-        target = str(Path(target).absolute())
+    if place.refusals and (directory / config.FOLDER / "config.toml").exists():
+        # It may name the board; a second one beside it would be worse than none.
+        raise PermissionDenied(place.refusals[0], hint="put that right, and run init again")
+    target, own = place.target, directory.absolute() / config.FOLDER / config.BOARD
+    remembered = _remembered(target)
+    if not is_postgres(target):
+        target = remembered
         Path(target).parent.mkdir(parents=True, exist_ok=True)
     if target != str(own) and own.exists():
         warnings.append(f"{own} is still there and is not used: {place.source} names another board")
-    warnings.extend(place.refusals)
+    if db is not None and target != remembered:
+        warnings.append("the password was not written down: keep it in a passfile, or name the board in $COORDINATE_DB")
     upgraded = migrate.upgrade(target)
     return Board(upgraded.database, place.source, upgraded.before, upgraded.after, upgraded.backup), target
 
@@ -225,7 +232,7 @@ def _make_board(directory: Path, db: str | None, warnings: list[str]) -> tuple[B
 
 def _config_file(directory: Path, db: str) -> files.Change | None:
     """The settings file that remembers `--db`; a file that is there is the user's, and must say the same already."""
-    target = without_secret(db) if "://" in db else str(Path(db).absolute())
+    target = _remembered(db)
     if target == str(directory.absolute() / config.FOLDER / config.BOARD):
         return None
     name = f"{config.FOLDER}/config.toml"
@@ -243,16 +250,23 @@ def _config_file(directory: Path, db: str) -> files.Change | None:
     return change
 
 
-SECRETS = ("password", "sslpassword", "oauth_client_secret")
+def _remembered(target: str) -> str:
+    """The address of a board as it may be written down: without a secret, and the same from every folder."""
+    if is_postgres(target):
+        return without_secret(target)
+    return open_engine(target, create=False, patience=0, synchronous="NORMAL").describe()
 
 
 def without_secret(address: str) -> str:
-    """A database address without its password, wherever that stands; it comes from $COORDINATE_DB or a passfile."""
+    """A database address without its password, wherever that stands, also in an address that is not quite right."""
     scheme, _, rest = address.partition("://")
-    rest, _, query = rest.partition("?")
-    user, at, place = rest.rpartition("@")
+    user = ""
+    # Up to the first @ everything but a / is user and password, also a ? that was not escaped.
+    if found := re.match(r"[^@/]*@", rest):
+        user, rest = found.group().rstrip("@").partition(":")[0] + "@", rest[found.end() :]
+    place, _, query = rest.partition("?")
     kept = [part for part in query.split("&") if part and unquote(part.partition("=")[0]).lower() not in SECRETS]
-    return f"{scheme}://{user.partition(':')[0]}{at}{place}" + ("?" + "&".join(kept) if kept else "")
+    return f"{scheme}://{user}{place.rpartition('@')[2]}" + ("?" + "&".join(kept) if kept else "")
 
 
 def _toml(text: str) -> str:

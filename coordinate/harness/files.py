@@ -137,7 +137,7 @@ def _look(root: Path, name: str) -> tuple[Path, bytes | None]:
             return place, None
         if not place.is_file():
             raise _refused(name, "is there, but is no file", "move it away and run init again")
-        if not os.access(place, os.W_OK):
+        if not _may(place, os.W_OK):
             raise _refused(name, "may not be written", "make it writable, and run init again")
         _need_writable_parent(place, name)
         return place, place.read_bytes()
@@ -158,8 +158,12 @@ def _need_writable_parent(place: Path, name: str) -> None:
     parent = next(each for each in place.parents if each.exists())
     if not parent.is_dir():
         raise _refused(name, f"cannot be made: {parent} is no folder", "move it away and run init again")
-    if not os.access(parent, os.W_OK | os.X_OK):
+    if not _may(parent, os.W_OK | os.X_OK):
         raise _refused(name, f"cannot be written: {parent} may not be changed", "run it as the folder's owner")
+
+
+def _may(place: Path, mode: int) -> bool:
+    return os.access(place, mode, effective_ids=os.access in os.supports_effective_ids)
 
 
 def _keep_owner(partial: Path, before: os.stat_result) -> None:

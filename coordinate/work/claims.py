@@ -32,7 +32,7 @@ TAKE_BACK_MAX = 20
 UNPARK_MAX = 200
 HOLDING_MAX = 20
 
-# --- taking: the steps, which `flows.py` puts together with the scopes of a task ---------------------------------------
+# --- taking: the steps, which `flows.py` puts together with the scopes of a task -------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def _write_expiry(tx: Tx, row: Row) -> None:
 
 
 def claimed(tx: Tx, rows: list[Row], agent: str, session: str | None) -> list[Claim]:
-    """Open the attempts of tasks that were taken, and write their story; the answer's handles are the fencing tokens."""
+    """Open the attempts of tasks that were taken, and write their story; the handles are the fencing tokens."""
     if not rows:
         return []
     opened = [{"task_id": row.id, "attempt": row.attempt, "agent": agent, "session": session} for row in rows]

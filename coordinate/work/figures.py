@@ -31,7 +31,7 @@ def status(tx: Tx, *, project: str | None = None, days: int = 14) -> Status:
     by_status, by_role, expired = _counts(tx, project)
     total, done = sum(by_status.values()), by_status.get(DONE, 0)
     counted = total - by_status.get(CANCELLED, 0)
-    stuck = tx.all("tasks_unreachable", project=project, limit=100)
+    stuck = tx.all("tasks_unreachable", project=project, role=None, limit=100)
     left = total - done - by_status.get(CANCELLED, 0)
     return Status(
         by_status=by_status,
@@ -79,13 +79,13 @@ def lint(tx: Tx, *, project: str | None = None) -> list[LintIssue]:
     project = _project(project)
     issues = [
         LintIssue(row.id, "error", f"waits for {row.depends_on}, which was cancelled: it will never become ready")
-        for row in tx.all("tasks_unreachable", project=project, limit=LINT_MAX)
+        for row in tx.all("tasks_unreachable", project=project, role=None, limit=LINT_MAX)
     ]
     page = tx.all("tasks_blocked", project=project, limit=LINT_MAX)
     issues += [LintIssue(row.id, "warn", "is BLOCKED and waits for somebody to unblock it") for row in page]
     twins = tx.all("tasks_twins", project=project, limit=LINT_MAX)
     issues += [
-        LintIssue(row.first, "warn", f"has the same title and role as {row.count - 1} other live task(s)")
+        LintIssue(f"TASK-{row.first}", "warn", f"has the same title and role as {row.count - 1} other live task(s)")
         for row in twins
     ]
     return issues[:LINT_MAX]
@@ -130,6 +130,9 @@ def _why_todo(tx: Tx, row: Row, now: datetime) -> list[Reason]:
         else:
             said = f"it depends on {edge.depends_on_task_id} ({edge.title}), which is {edge.status}"
             reasons.append(Reason("dependency", said, edge.depends_on_task_id))
+    if row.parked == "scope" and (lease := tx.one("lease_lives", id=row.parked_on)) is not None:
+        said = f"{lease.agent} holds {lease.resource}" + ("" if lease.expires_at else " for an open worktree")
+        reasons.append(Reason("scope", said, lease.task_id or lease.resource, lease.expires_at))
     if row.not_before is not None and row.not_before > now:
         reasons.append(Reason("not_before", "its time has not come", row.id, row.not_before))
     return reasons
@@ -159,7 +162,7 @@ def why_idle(tx: Tx, *, role: str, project: str | None = None) -> Why:
         reasons.append(Reason("blocked", f"{census.blocked} task(s) are BLOCKED and wait for somebody"))
     if census.in_review:
         reasons.append(Reason("in_review", f"{census.in_review} task(s) wait for a review"))
-    for row in tx.all("tasks_unreachable", project=project, limit=5):
+    for row in tx.all("tasks_unreachable", project=project, role=role, limit=5):
         reasons.append(Reason("unreachable", f"{row.id} waits for {row.depends_on}, which was cancelled", row.id))
     if not census.total:
         others = tx.all("roles_with_ready", project=project)

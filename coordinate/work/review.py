@@ -29,12 +29,16 @@ def claim_review(
     """Reserve the next submitted task for this reviewer (30 minutes by default); None when there is none for them.
 
     Tasks that the reviewer worked on in this round, and those another reviewer has reserved, are passed over. `task`
-    asks for one by name. Approving or rejecting ends the reservation; so does its time.
+    asks for one by name, and is refused as `approve` would be. Approving or rejecting ends the reservation; so does
+    its time.
     """
     agent = inputs.agent(agent)
+    task_id = None if task is None else inputs.task_id(task)
+    if task_id is not None:
+        _refuse(tx, story.find(tx, task_id, lock=True), "claim_review", agent, override=None)
     row = tx.one(
         "review_claim",
-        task_id=None if task is None else inputs.task_id(task),
+        task_id=task_id,
         project=None if project is None else inputs.name(project, "project"),
         lease_seconds=inputs.lease_seconds(lease_seconds),
         agent=agent,
@@ -96,16 +100,7 @@ def _reviewed(tx: Tx, verb: str, task: str, agent: str, *, override: str | None,
     if override is not None:
         override = inputs.text(override, "override", limit=inputs.REASON_MAX, blank=False)
     before = story.find(tx, task_id, lock=True)
-    if before.status != IN_REVIEW:
-        raise wrong_state(before, verb)
-    _refuse_reserved(tx, before, agent)
-    worked = tx.one("review_worked", task_id=task_id, rejected_attempt=before.rejected_attempt, agent=agent)
-    if worked is not None and worked.worked and override is None:
-        raise SelfReview(
-            f"{agent} worked on {task_id} in this round and cannot review it",
-            hint="let another agent review it; a human may override with a reason, which is recorded",
-            task_id=task_id,
-        )
+    _refuse(tx, before, verb, agent, override=override)
     row = tx.one(f"task_{verb}", task_id=task_id)
     assert row is not None
     move = MOVE[verb]
@@ -113,6 +108,20 @@ def _reviewed(tx: Tx, verb: str, task: str, agent: str, *, override: str | None,
     reason = detail if verb == "reject" else ""
     story.record(tx, row, move.action, move.event, agent=agent, detail=said, reason=reason, override=override)
     return row
+
+
+def _refuse(tx: Tx, row: Row, verb: str, agent: str, *, override: str | None) -> None:
+    if row.status != IN_REVIEW:
+        raise wrong_state(row, verb)
+    _refuse_reserved(tx, row, agent)
+    worked = tx.one("review_worked", task_id=row.id, rejected_attempt=row.rejected_attempt, agent=agent)
+    if worked is not None and worked.worked and override is None:
+        raise SelfReview(
+            f"{agent} worked on {row.id} in this round and cannot review it",
+            hint="let another agent review it; a human may override with a reason, which is recorded",
+            task_id=row.id,
+            status=row.status,
+        )
 
 
 def _refuse_reserved(tx: Tx, row: Row, agent: str) -> None:

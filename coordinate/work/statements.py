@@ -19,24 +19,31 @@ from sqlalchemy import (
     and_,
     case,
     cast,
+    column,
     delete,
     exists,
     func,
     insert,
+    literal_column,
     or_,
     select,
+    table,
     tuple_,
+    union,
     update,
 )
 
 from coordinate.db.portable import (
     BIGINT,
     among,
+    board_lock,
     const,
     contains,
     day_of,
+    given_boolean,
     given_instant,
     given_integer,
+    given_json,
     given_text,
     greatest,
     insert_unless_there,
@@ -44,7 +51,17 @@ from coordinate.db.portable import (
     optional,
     plus_seconds,
 )
-from coordinate.db.schema import attempts, history, notes, projects, task_dependencies, task_scopes, tasks
+from coordinate.db.schema import (
+    attempts,
+    event_feed_state,
+    events,
+    history,
+    notes,
+    projects,
+    task_dependencies,
+    task_scopes,
+    tasks,
+)
 from coordinate.db.statements import Statements
 from coordinate.states import BLOCKED, CANCELLED, DONE, FINAL, IN_PROGRESS, IN_REVIEW, MOVE, TODO
 
@@ -810,6 +827,7 @@ add(
         _dependency.c.status == const(CANCELLED),
         _in(t.status, (TODO, IN_PROGRESS, BLOCKED, IN_REVIEW)),
         optional(t.project, given_text("project")),
+        optional(t.role_boundary, given_text("role")),
     )
     .order_by(t.number, _dependency.c.number)
     .limit(given_integer("limit")),
@@ -826,37 +844,31 @@ _live = t.status.not_in([const(status) for status in FINAL])
 add(
     "tasks_twins",
     "Live tasks of one title and role: perhaps dispatched twice.",
-    select(func.min(t.id, type_=Text()).label("first"), func.count(t.id, type_=BIGINT).label("count"))
+    select(func.min(t.number, type_=BIGINT).label("first"), func.count(t.id, type_=BIGINT).label("count"))
     .where(_live, optional(t.project, given_text("project")))
     .group_by(t.title, t.role_boundary, t.project)
     .having(func.count(t.id, type_=BIGINT) > const(1))
     .order_by(func.min(t.number))
     .limit(given_integer("limit")),
 )
+_waits_for_nothing = and_(t.status == const(TODO), t.unmet_dependencies == const(0))
+_set_aside = and_(t.parked != const(""), t.parked_until > now())  # what is due is put back by the next claim
 _in_role = and_(t.role_boundary == given_text("role"), optional(t.project, given_text("project")))
 add(
     "queue_census",
     "Why a role finds nothing: how many of its tasks stand where, and the next due time.",
     select(
         func.count(t.id, type_=BIGINT).label("total"),
-        func.coalesce(func.sum(case((_READY, const(1)), else_=const(0))), const(0), type_=BIGINT).label("ready"),
+        func.coalesce(
+            func.sum(case((and_(_waits_for_nothing, ~_set_aside), const(1)), else_=const(0))), const(0), type_=BIGINT
+        ).label("ready"),
         func.coalesce(
             func.sum(case((and_(t.status == const(TODO), t.unmet_dependencies > const(0)), const(1)), else_=const(0))),
             const(0),
             type_=BIGINT,
         ).label("waiting"),
         func.coalesce(
-            func.sum(
-                case(
-                    (
-                        and_(t.status == const(TODO), t.unmet_dependencies == const(0), t.parked == const("later")),
-                        const(1),
-                    ),
-                    else_=const(0),
-                )
-            ),
-            const(0),
-            type_=BIGINT,
+            func.sum(case((and_(_waits_for_nothing, _set_aside), const(1)), else_=const(0))), const(0), type_=BIGINT
         ).label("later"),
         func.coalesce(func.sum(case((_HELD, const(1)), else_=const(0))), const(0), type_=BIGINT).label("held"),
         func.coalesce(
@@ -866,7 +878,7 @@ add(
             "in_review"
         ),
         func.min(case((_HELD, t.lease_until)), type_=DateTime(timezone=True)).label("next_expiry"),
-        func.min(case((t.parked == const("later"), t.parked_until)), type_=DateTime(timezone=True)).label("next_due"),
+        func.min(case((_set_aside, t.parked_until)), type_=DateTime(timezone=True)).label("next_due"),
     ).where(_in_role, _live),
 )
 add(
@@ -913,11 +925,139 @@ add(
         projects.c.name == given_text("name")
     ),
 )
+_project_names = union(select(t.project.label("name")), select(projects.c.name)).subquery("names")
 add(
     "projects_list",
     "All projects that have tasks or settings.",
-    select(t.project.label("name"), func.count(t.id, type_=BIGINT).label("tasks"))
-    .group_by(t.project)
-    .order_by(t.project)
+    select(_project_names.c.name, projects.c.lease_seconds, projects.c.max_attempts)
+    .select_from(_project_names.outerjoin(projects, projects.c.name == _project_names.c.name))
+    .order_by(_project_names.c.name)
     .limit(given_integer("limit")),
+)
+
+# --- adoption ---------------------------------------------------------------------------------------------------------
+
+add(
+    "adopt_tasks",
+    "A task of an adopted board, as it stands there: holder, lease and attempt too.",
+    insert(tasks).values(
+        id=given_text("id"),
+        number=given_integer("number"),
+        title=given_text("title"),
+        body=given_text("body"),
+        status=given_text("status"),
+        role_boundary=given_text("role"),
+        project=given_text("project"),
+        priority=given_integer("priority"),
+        assigned_agent=given_text("agent"),
+        lease_until=given_instant("lease_until"),
+        attempt=given_integer("attempt"),
+        claimed_by=given_text("claimed_by"),
+        max_attempts=const(MAX_ATTEMPTS),
+        unmet_dependencies=given_integer("unmet_dependencies"),
+        rejected_attempt=given_integer("rejected_attempt"),
+        folded=given_text("folded"),
+        created_at=given_instant("created_at"),
+        updated_at=given_instant("updated_at"),
+        finished_at=given_instant("finished_at"),
+    ),
+)
+add(
+    "adopt_task_dependencies",
+    "An edge of an adopted board.",
+    insert(task_dependencies).values(
+        task_id=given_text("task_id"), depends_on_task_id=given_text("depends_on"), met=given_boolean("met")
+    ),
+)
+add(
+    "adopt_attempts",
+    "An attempt that the history of an adopted board tells of.",
+    insert(attempts).values(
+        task_id=given_text("task_id"),
+        attempt=given_integer("attempt"),
+        agent=given_text("agent"),
+        started_at=given_instant("started_at"),
+        ended_at=given_instant("ended_at"),
+        outcome=given_text("outcome"),
+        reason=given_text("reason"),
+    ),
+)
+add(
+    "adopt_notes",
+    "A note of an adopted board, with its own time.",
+    insert(notes).values(
+        task_id=given_text("task_id"),
+        author=given_text("author"),
+        note_type=given_text("note_type"),
+        content=given_text("content"),
+        folded=given_text("folded"),
+        created_at=given_instant("created_at"),
+    ),
+)
+add(
+    "adopt_history",
+    "A history row of an adopted board, with its own time.",
+    insert(history).values(
+        task_id=given_text("task_id"),
+        agent=given_text("agent"),
+        action=given_text("action"),
+        attempt=given_integer("attempt"),
+        detail=given_text("detail"),
+        created_at=given_instant("created_at"),
+    ),
+)
+add(
+    "adopt_events",
+    "An event of an adopted board, with its own time.",
+    insert(events).values(
+        created_at=given_instant("created_at"),
+        event_type=given_text("event_type"),
+        payload=given_json("payload"),
+        ttl_seconds=given_integer("ttl_seconds"),
+        project=given_text("project"),
+        agent=given_text("agent"),
+        ref=given_text("ref"),
+        message=const(""),
+        folded=given_text("folded"),
+    ),
+)
+# Ids go on above what an adopted board gave out: where AUTOINCREMENT keeps them, then where identities do.
+_sequences = table("sqlite_sequence", column("name", Text()), column("seq", BigInteger()))
+_of_table = _sequences.c.name == given_text("table")
+add(
+    "sequence_last",
+    "The last id that a table gave out.",
+    select(func.coalesce(func.max(_sequences.c.seq), const(0), type_=BIGINT).label("value")).where(_of_table),
+    only="sqlite",
+)
+add("sequence_forget", "Forget it, to write another.", delete(_sequences).where(_of_table), only="sqlite")
+add(
+    "sequence_set",
+    "The next id of a table is above this one.",
+    insert(_sequences).values(name=given_text("table"), seq=given_integer("value")),
+    only="sqlite",
+)
+for _name in ("notes", "history"):
+    _identity: ColumnElement[Any] = literal_column(f"CAST(pg_get_serial_sequence('{_name}', 'id') AS regclass)")
+    _last = func.coalesce(func.pg_sequence_last_value(_identity), const(0), type_=BIGINT)
+    add(
+        f"{_name}_identity_raise",
+        f"The next id of {_name} is above this one. Nobody else writes any while a board without tasks is filled.",
+        select(func.setval(_identity, func.greatest(_last, given_integer("least")), type_=BIGINT).label("value")),
+        only="postgresql",
+    )
+add(
+    "feed_lock",
+    "Nobody numbers events until this transaction ends; whoever would does not wait, but reads what is numbered.",
+    select(board_lock("events").label("locked")),
+    only="postgresql",
+)
+add(
+    "feed_raise",
+    "The next position is above this one.",
+    update(event_feed_state)
+    .where(event_feed_state.c.position < given_integer("least"))
+    .values(position=given_integer("least"))
+    .returning(event_feed_state.c.position),
+    only="postgresql",
 )

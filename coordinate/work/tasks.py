@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coordinate import counters, inputs, leases, paths
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import InvalidInput, InvalidState, OutdatedRevision
-from coordinate.plans import PlannedTask, order_of
+from coordinate.frozen import dataclass
 from coordinate.records import (
     Attempt,
     Cancelled,
@@ -27,6 +26,9 @@ from coordinate.records import (
 from coordinate.states import FINAL, IN_PROGRESS, MOVE
 from coordinate.work import dependencies, story
 from coordinate.work.claims import wrong_state
+
+if TYPE_CHECKING:
+    from coordinate.plans import PlannedTask
 
 SCOPES_MAX = 100
 ATTEMPTS_SHOWN = 20
@@ -96,6 +98,8 @@ def dispatch_plan(
 
     Dependencies may name other tasks of the plan by their local key, or tasks that exist. Raises as `dispatch`.
     """
+    from coordinate.plans import order_of  # only who dispatches a plan pays for loading it
+
     ordered = order_of(plan)
     if not ordered:
         raise InvalidInput("the plan has no tasks", field="plan")
@@ -114,6 +118,9 @@ def dispatch_plan(
         )
         for each in ordered
     ]
+    keys = [new.dedup_key for new in news if new.dedup_key is not None]
+    if len(set(keys)) < len(keys):
+        raise InvalidInput("two tasks of the plan have one dedup_key", hint="give each its own", field="dedup_key")
     place = {each.key: index for index, each in enumerate(ordered) if each.key}
     waits = {index: list(each.depends_on) for index, each in enumerate(ordered) if each.depends_on}
     local = {
@@ -414,6 +421,11 @@ def set_project_defaults(
     row = tx.one("project_set", name=name, lease_seconds=lease, max_attempts=max_attempts)
     assert row is not None
     return Project(**row._asdict())
+
+
+def list_projects(tx: Tx, *, limit: int = 1_000) -> list[Project]:
+    """The projects that have tasks or settings, by name, at most 1,000; None means the program's default."""
+    return [Project(**row._asdict()) for row in tx.all("projects_list", limit=inputs.limit(limit))]
 
 
 # --- looking ----------------------------------------------------------------------------------------------------------

@@ -6,8 +6,9 @@ for what it sends only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from coordinate.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

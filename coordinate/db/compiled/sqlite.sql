@@ -320,8 +320,12 @@ WHERE leases.id = :id;
 -- name: lease_lives
 -- why: Whether it still lives, in a statement after the lock.
 -- takes: id integer
--- gives: id integer, expires_at instant, agent text
-SELECT leases.id, leases.expires_at, leases.agent
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text
+SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason
 FROM leases
 WHERE leases.id = :id AND leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at >
     strftime('%Y-%m-%dT%H:%M:%fZ', 'now'));
@@ -373,6 +377,14 @@ LIMIT :limit;
 -- gives: id integer
 UPDATE leases SET agent=:agent, session_id=NULL, attempt=:attempt
 WHERE leases.released_at IS NULL AND leases.task_id = :task_id
+RETURNING id;
+
+-- name: leases_take_over
+-- why: An adopted worktree's leases are the adopter's.
+-- takes: agent text, session text, worktree_id integer
+-- gives: id integer
+UPDATE leases SET agent=:agent, session_id=:session
+WHERE leases.released_at IS NULL AND leases.worktree_id = :worktree_id
 RETURNING id;
 
 -- name: leases_bind
@@ -442,8 +454,8 @@ RETURNING id;
 -- why: Mint `count` numbers above a floor and above every number minted before; the answer is the last of them.
 -- takes: kind text, floor integer, count integer
 -- gives: value integer
-INSERT INTO counters (kind, value) VALUES (:kind, (:floor + :count)) ON CONFLICT (kind) DO UPDATE SET value =
-    (max(counters.value, :floor) + :count)
+INSERT INTO counters (kind, value) VALUES (:kind, (CAST(:floor AS BIGINT) + :count)) ON CONFLICT (kind) DO UPDATE SET
+    value = (max(counters.value, :floor) + :count)
 RETURNING value;
 
 -- ===== work: tasks, claims, dependencies, review, notes, history =====
@@ -519,17 +531,18 @@ WHERE tasks.parked != '' AND tasks.parked_until <= strftime('%Y-%m-%dT%H:%M:%fZ'
 ORDER BY tasks.parked_until, tasks.number
 
 LIMIT :limit)
-UPDATE tasks SET parked='', parked_until=NULL, reserved_for=NULL
+UPDATE tasks SET parked='', parked_until=NULL, reserved_for=NULL, parked_on=NULL
 WHERE tasks.id IN (SELECT due.id
 FROM due) AND tasks.parked != '' AND tasks.parked_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 RETURNING id;
 
 -- name: task_unpark
--- why: The same for one task, before it is claimed by name.
+-- why: The same for one task before it is claimed by name; what is in the way of its scopes is looked at anew.
 -- takes: task_id text
 -- gives: id text
-UPDATE tasks SET parked='', parked_until=NULL, reserved_for=NULL
-WHERE tasks.id = :task_id AND tasks.parked != '' AND tasks.parked_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+UPDATE tasks SET parked='', parked_until=NULL, reserved_for=NULL, parked_on=NULL
+WHERE tasks.id = :task_id AND (tasks.parked = 'scope' OR tasks.parked != '' AND tasks.parked_until <=
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 RETURNING id;
 
 -- name: claim_next
@@ -966,6 +979,30 @@ INSERT INTO task_scopes (task_id, pattern, mode) VALUES (:task_id, :pattern, :mo
 -- gives: nothing
 DELETE FROM task_scopes
 WHERE task_scopes.task_id = :task_id;
+
+-- name: task_scoped
+-- why: It declares scopes, or some are bound to it: whoever takes or ends it looks at leases.
+-- takes: task_id text
+-- gives: nothing
+UPDATE tasks SET scoped=true
+WHERE tasks.id = :task_id;
+
+-- name: task_rescoped
+-- why: Its scopes were replaced: the next claimer looks anew at what is in the way.
+-- takes: task_id text
+-- gives: nothing
+UPDATE tasks SET parked=CASE WHEN (tasks.parked = 'scope') THEN '' ELSE tasks.parked END, parked_until=CASE WHEN
+    (tasks.parked = 'scope') THEN NULL ELSE tasks.parked_until END, scoped=true, parked_on=NULL
+WHERE tasks.id = :task_id;
+
+-- name: task_set_aside
+-- why: A task that was just taken, but whose scopes another holds: as if never taken, and out of the way meanwhile.
+-- takes: parked text, parked_until instant, lease_id integer, task_id text
+-- gives: nothing
+UPDATE tasks SET status='TODO', assigned_agent=NULL, session_id=NULL, lease_until=NULL, attempt=(tasks.attempt - 1),
+    claimed_by=CASE WHEN (tasks.attempt > 1) THEN tasks.claimed_by ELSE NULL END, parked=:parked,
+    parked_until=:parked_until, revision=(tasks.revision - 1), parked_on=:lease_id
+WHERE tasks.id = :task_id;
 
 -- name: scopes_of
 -- why: What tasks declare.
@@ -1524,13 +1561,14 @@ ORDER BY substr(tasks.finished_at, 1, 10), tasks.status;
 
 -- name: tasks_unreachable
 -- why: Live tasks that wait for a cancelled one: without somebody's help they never become ready.
--- takes: project text, limit integer
+-- takes: project text, role text, limit integer
 -- gives: id text, title text, project text, number integer, depends_on text
 SELECT tasks.id, tasks.title, tasks.project, tasks.number, dependency.id AS depends_on
 FROM task_dependencies JOIN tasks ON tasks.id = task_dependencies.task_id JOIN tasks AS dependency ON dependency.id =
     task_dependencies.depends_on_task_id
 WHERE task_dependencies.met IS false AND dependency.status = 'CANCELLED' AND tasks.status IN ('TODO', 'IN_PROGRESS',
-    'BLOCKED', 'IN_REVIEW') AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project)
+    'BLOCKED', 'IN_REVIEW') AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) AND (CAST(:role AS TEXT) IS
+    NULL OR tasks.role_boundary = :role)
 ORDER BY tasks.number, dependency.number
 
 LIMIT :limit;
@@ -1549,8 +1587,8 @@ LIMIT :limit;
 -- name: tasks_twins
 -- why: Live tasks of one title and role: perhaps dispatched twice.
 -- takes: project text, limit integer
--- gives: first text, count integer
-SELECT min(tasks.id) AS first, count(tasks.id) AS count
+-- gives: first integer, count integer
+SELECT min(tasks.number) AS first, count(tasks.id) AS count
 FROM tasks
 WHERE (tasks.status NOT IN ('DONE', 'CANCELLED')) AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project)
 GROUP BY tasks.title, tasks.role_boundary, tasks.project
@@ -1564,14 +1602,16 @@ LIMIT :limit;
 -- takes: role text, project text
 -- gives: total integer, ready integer, waiting integer, later integer, held integer, blocked integer, in_review
 --   integer, next_expiry instant, next_due instant
-SELECT count(tasks.id) AS total, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND
-    tasks.parked = '') THEN 1 ELSE 0 END), 0) AS ready, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND
-    tasks.unmet_dependencies > 0) THEN 1 ELSE 0 END), 0) AS waiting, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND
-    tasks.unmet_dependencies = 0 AND tasks.parked = 'later') THEN 1 ELSE 0 END), 0) AS later, coalesce(sum(CASE WHEN
+SELECT count(tasks.id) AS total, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND NOT
+    (tasks.parked != '' AND tasks.parked_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))) THEN 1 ELSE 0 END), 0) AS
+    ready, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies > 0) THEN 1 ELSE 0 END), 0) AS
+    waiting, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked != '' AND
+    tasks.parked_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 1 ELSE 0 END), 0) AS later, coalesce(sum(CASE WHEN
     (tasks.status = 'IN_PROGRESS') THEN 1 ELSE 0 END), 0) AS held, coalesce(sum(CASE WHEN (tasks.status = 'BLOCKED')
     THEN 1 ELSE 0 END), 0) AS blocked, coalesce(sum(CASE WHEN (tasks.status = 'IN_REVIEW') THEN 1 ELSE 0 END), 0) AS
     in_review, min(CASE WHEN (tasks.status = 'IN_PROGRESS') THEN tasks.lease_until END) AS next_expiry, min(CASE WHEN
-    (tasks.parked = 'later') THEN tasks.parked_until END) AS next_due
+    (tasks.parked != '' AND tasks.parked_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.parked_until END) AS
+    next_due
 FROM tasks
 WHERE tasks.role_boundary = :role AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) AND (tasks.status NOT
     IN ('DONE', 'CANCELLED'));
@@ -1624,13 +1664,81 @@ WHERE projects.name = :name;
 -- name: projects_list
 -- why: All projects that have tasks or settings.
 -- takes: limit integer
--- gives: name text, tasks integer
-SELECT tasks.project AS name, count(tasks.id) AS tasks
-FROM tasks
-GROUP BY tasks.project
-ORDER BY tasks.project
+-- gives: name text, lease_seconds integer, max_attempts integer
+SELECT names.name, projects.lease_seconds, projects.max_attempts
+FROM (SELECT tasks.project AS name
+FROM tasks UNION SELECT projects.name AS name
+FROM projects) AS names LEFT OUTER JOIN projects ON projects.name = names.name
+ORDER BY names.name
 
 LIMIT :limit;
+
+-- name: adopt_tasks
+-- why: A task of an adopted board, as it stands there: holder, lease and attempt too.
+-- takes: id text, number integer, title text, body text, status text, role text, project text, priority integer, agent
+--   text, lease_until instant, attempt integer, claimed_by text, unmet_dependencies integer, rejected_attempt integer,
+--   folded text, created_at instant, updated_at instant, finished_at instant
+-- gives: nothing
+INSERT INTO tasks (id, number, title, body, status, role_boundary, project, priority, assigned_agent, lease_until,
+    attempt, claimed_by, max_attempts, unmet_dependencies, rejected_attempt, folded, created_at, updated_at,
+    finished_at) VALUES (:id, :number, :title, :body, :status, :role, :project, :priority, :agent, :lease_until,
+    :attempt, :claimed_by, 5, :unmet_dependencies, :rejected_attempt, :folded, :created_at, :updated_at, :finished_at);
+
+-- name: adopt_task_dependencies
+-- why: An edge of an adopted board.
+-- takes: task_id text, depends_on text, met boolean
+-- gives: nothing
+INSERT INTO task_dependencies (task_id, depends_on_task_id, met) VALUES (:task_id, :depends_on, :met);
+
+-- name: adopt_attempts
+-- why: An attempt that the history of an adopted board tells of.
+-- takes: task_id text, attempt integer, agent text, started_at instant, ended_at instant, outcome text, reason text
+-- gives: nothing
+INSERT INTO attempts (task_id, attempt, agent, started_at, ended_at, outcome, reason) VALUES (:task_id, :attempt,
+    :agent, :started_at, :ended_at, :outcome, :reason);
+
+-- name: adopt_notes
+-- why: A note of an adopted board, with its own time.
+-- takes: task_id text, author text, note_type text, content text, folded text, created_at instant
+-- gives: nothing
+INSERT INTO notes (task_id, author, note_type, content, folded, created_at) VALUES (:task_id, :author, :note_type,
+    :content, :folded, :created_at);
+
+-- name: adopt_history
+-- why: A history row of an adopted board, with its own time.
+-- takes: task_id text, agent text, action text, attempt integer, detail text, created_at instant
+-- gives: nothing
+INSERT INTO history (task_id, agent, action, attempt, detail, created_at) VALUES (:task_id, :agent, :action, :attempt,
+    :detail, :created_at);
+
+-- name: adopt_events
+-- why: An event of an adopted board, with its own time.
+-- takes: created_at instant, event_type text, payload json, ttl_seconds integer, project text, agent text, ref text,
+--   folded text
+-- gives: nothing
+INSERT INTO events (created_at, event_type, payload, ttl_seconds, project, agent, ref, message, folded) VALUES
+    (:created_at, :event_type, :payload, :ttl_seconds, :project, :agent, :ref, '', :folded);
+
+-- name: sequence_last
+-- why: The last id that a table gave out.
+-- takes: table text
+-- gives: value integer
+SELECT coalesce(max(sqlite_sequence.seq), 0) AS value
+FROM sqlite_sequence
+WHERE sqlite_sequence.name = :table;
+
+-- name: sequence_forget
+-- why: Forget it, to write another.
+-- takes: table text
+-- gives: nothing
+DELETE FROM sqlite_sequence
+WHERE sqlite_sequence.name = :table;
+
+-- name: sequence_set
+-- why: The next id of a table is above this one.
+-- takes: table text, value integer
+-- gives: nothing
+INSERT INTO sqlite_sequence (name, seq) VALUES (:table, :value);
 
 -- ===== fleet: agents, sessions, scopes, locks, worktrees, replay =====
 

@@ -1,0 +1,135 @@
+"""Taking a task, and what its holder may do."""
+
+from __future__ import annotations
+
+import click
+
+from coordinate.cli.shared import DURATION, Call, command, given, read_text
+
+handle_argument = click.argument("handle", metavar="TASK-ID@ATTEMPT")
+lease_option = click.option("--lease", type=DURATION, help="How long the hold lasts unless renewed: 90s, 15m, 2h.")
+
+
+@command("claim-next", example="coordinate task claim-next --agent alice --role worker --wait 60")
+@click.option("--role", required=True, help="Whose queue.")
+@click.option("--project", help="Only tasks of this project. Default: all.")
+@click.option("--count", type=int, default=1, help="Up to so many at once; more than 1 answers a list.")
+@click.option("--respect-deps/--no-respect-deps", default=True, help="Pass over tasks with unmet dependencies.")
+@lease_option
+@click.option("--wait", type=DURATION, help="Wait so long for one to become ready: seconds, or 90s, 10m.")
+@click.option("--why", is_flag=True, help="When there is nothing, say why.")
+def claim_next(
+    call: Call,
+    role: str,
+    project: str | None,
+    count: int,
+    respect_deps: bool,
+    lease: int | None,
+    wait: int | None,
+    why: bool,
+) -> None:
+    """Take the next ready task of a role: lowest priority number first, then the oldest.
+
+    Answers the task with its "claim" (the handle for every later verb) and "attempt", or {} when there is nothing.
+    """
+    wanted = given(role=role, project=project, lease_seconds=lease) | {"respect_dependencies": respect_deps}
+    with call.board() as board:
+        claims = board.claim_batch(count=count, **wanted) if count > 1 else []
+        if not claims and (count <= 1 or wait):
+            found = board.claim_next(wait=wait or 0, **wanted)
+            claims = [found] if found else []
+        if claims:
+            call.show(claims if count > 1 else claims[0])
+        elif why:
+            call.show({"why": board.why_idle(**given(role=role, project=project))})
+        else:
+            call.show([] if count > 1 else {})
+
+
+@command("claim", example="coordinate task claim TASK-12 --agent alice")
+@click.argument("task", metavar="TASK-ID")
+@lease_option
+@click.option("--transfer", is_flag=True, help="Hand the task on instead; needs --to, and the handle.")
+@click.option("--to", help="With --transfer: who gets it.")
+def claim(call: Call, task: str, lease: int | None, transfer: bool, to: str | None) -> None:
+    """Take one task by its id, whatever its role."""
+    if transfer and not to:
+        raise click.UsageError("--to is required with --transfer")
+    with call.board() as board:
+        if transfer:
+            call.show(board.transfer(handle=task, **given(to=to, lease_seconds=lease)))
+        else:
+            call.show(board.claim_task(task=task, **given(lease_seconds=lease)))
+
+
+@command("mine", example="coordinate task mine --agent alice")
+@click.option("--limit", type=int, help="At most so many.")
+def mine(call: Call, limit: int | None) -> None:
+    """List what an agent holds now; "claim" is the handle of each."""
+    from coordinate.cli.output import plain
+
+    with call.board() as board:
+        call.show([{**plain(task), "claim": task.handle} for task in board.mine(**given(limit=limit))])
+
+
+@command("log-progress", example='coordinate task log-progress TASK-12@3 --agent alice --note "tests pass"')
+@handle_argument
+@click.option("--note", required=True, help="What was done or found.")
+@click.option("--type", "note_type", help="PROGRESS (default), ERROR or DECISION.")
+def log_progress(call: Call, handle: str, note: str, note_type: str | None) -> None:
+    """Note what was done or found, and renew the lease to its full length."""
+    with call.board() as board:
+        call.show(board.log_progress(handle=handle, note=note, **given(note_type=note_type or None)))
+
+
+@command("extend-lease", example="coordinate task extend-lease TASK-12@3 --agent alice --minutes 60")
+@handle_argument
+@click.option("--minutes", type=int, help="Minutes from now. Default: the length it was claimed with.")
+@click.option("--lease", type=DURATION, help="The same in other units: 90s, 15m, 2h.")
+def extend_lease(call: Call, handle: str, minutes: int | None, lease: int | None) -> None:
+    """Renew the lease without a note; never to less than it has."""
+    if minutes and lease:
+        raise click.UsageError("give --minutes or --lease, not both")
+    with call.board() as board:
+        call.show(board.extend_lease(handle=handle, **given(lease_seconds=minutes * 60 if minutes else lease)))
+
+
+@command("complete", example='coordinate task complete TASK-12@3 --agent alice --result "merged as 4f2a"')
+@handle_argument
+@click.option("--review", is_flag=True, help="Submit it for review instead of finishing it.")
+@click.option("--result", help="What came of it; shown with the claim of what depends on it.")
+@click.option("--result-file", metavar="FILE", help="The same from a UTF-8 file; - is stdin.")
+def complete(call: Call, handle: str, review: bool, result: str | None, result_file: str | None) -> None:
+    """Finish a task, or submit it for review. Repeating it answers the same with "already"."""
+    said = read_text(result, result_file, "result")
+    with call.board() as board:
+        call.show(board.complete(handle=handle, review=review, **given(result=said)))
+
+
+@command("block", example='coordinate task block TASK-12@3 --agent alice --reason "needs the API key"')
+@handle_argument
+@click.option("--reason", required=True, help="What it waits for.")
+def block(call: Call, handle: str, reason: str) -> None:
+    """Give a task back as BLOCKED, with the reason; `task unblock` puts it back into the queue."""
+    with call.board() as board:
+        call.show(board.block(handle=handle, reason=reason))
+
+
+@command("release", example="coordinate task release TASK-12@3 --agent alice --after 10m")
+@handle_argument
+@click.option("--reason", help="Why.")
+@click.option("--after", type=DURATION, help="Not before so long from now: 90s, 10m, 2h.")
+def release(call: Call, handle: str, reason: str | None, after: int | None) -> None:
+    """Give a task back to the queue, in its old place."""
+    with call.board() as board:
+        call.show(board.release(handle=handle, **given(reason=reason, after_seconds=after)))
+
+
+@command("transfer", example="coordinate task transfer TASK-12@3 --agent alice --to bob")
+@handle_argument
+@click.option("--to", required=True, help="Who gets it.")
+@lease_option
+def transfer(call: Call, handle: str, to: str, lease: int | None) -> None:
+    """Hand a held task to another agent; the answer carries the new handle, yours is stale at once."""
+    with call.board() as board:
+        call.show(board.transfer(handle=handle, to=to, **given(lease_seconds=lease)))

@@ -1,0 +1,28 @@
+"""The completion script of a shell, and the version."""
+
+from __future__ import annotations
+
+import click
+
+from coordinate.cli.shared import Call, command
+
+
+@command("completion", example='eval "$(coordinate completion bash)"')
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(call: Call, shell: str) -> None:
+    """Print the completion script for a shell; put it where that shell looks at its start."""
+    from click.shell_completion import get_completion_class
+
+    from coordinate.cli.root import root
+
+    maker = get_completion_class(shell)
+    assert maker is not None
+    call.show_text(maker(root, {}, "coordinate", "_COORDINATE_COMPLETE").source(), "script")
+
+
+@command("version", example="coordinate version")
+def version(call: Call) -> None:
+    """Print the version."""
+    from coordinate import __version__
+
+    call.show({"version": __version__})

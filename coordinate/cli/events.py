@@ -1,0 +1,224 @@
+"""The log: look back, follow, consume, add."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from coordinate.cli.shared import DURATION, Call, command, given
+
+if TYPE_CHECKING:
+    from coordinate.records import Event
+    from coordinate.service import Coordinator
+
+# A command that fails on an event is given it so often before the tail stops, with a pause between.
+EXEC_TRIES = 3
+EXEC_PAUSE_SECONDS = 1.0
+
+project_option = click.option("--project", help="Only events of this project.")
+limit_option = click.option("--limit", type=int, help="At most so many; 0 means the default.")
+before_option = click.option("--before", type=int, metavar="ID", help="The page before the event with this id.")
+ndjson_option = click.option("--ndjson", is_flag=True, help="One event a line.")
+consumer_option = click.option("--consumer", required=True, metavar="NAME", help="Who reads: a name that lasts.")
+not_by_option = click.option("--not-by", metavar="AGENT", help="Leave out the events of one agent.")
+
+
+@command("list", example="coordinate events list --limit 20")
+@limit_option
+@before_option
+@click.option("--type", "event_type", help="Only of this type, such as task.completed.")
+@click.option("--ref", help="Only about this, such as TASK-12.")
+@click.option("--by", "by_agent", metavar="AGENT", help="Only by this agent.")
+@project_option
+@ndjson_option
+def list_events(call: Call, limit: int | None, ndjson: bool, **filters: Any) -> None:
+    """Show the newest events, the oldest of them first."""
+    with call.board() as board:
+        _show(call, board.list_events(**given(limit=limit or None, **filters)), ndjson=ndjson)
+
+
+@command("search", example='coordinate events search --text "parser"')
+@click.option("--text", "query", required=True, help="Words in message, reference or payload, in any letter case.")
+@click.option("--type", "event_types", multiple=True, help="Only of this type; repeatable.")
+@limit_option
+@before_option
+@project_option
+@ndjson_option
+def search(
+    call: Call, query: str, event_types: tuple[str, ...], limit: int | None, ndjson: bool, **filters: Any
+) -> None:
+    """Find events by their words, newest first."""
+    wanted = given(limit=limit or None, event_types=list(event_types) or None, **filters)
+    with call.board() as board:
+        _show(call, board.search_events(query=query, **wanted), ndjson=ndjson)
+
+
+def _show(call: Call, events: Iterable[Event], *, ndjson: bool) -> None:
+    if ndjson:
+        call.show_lines(events)
+    else:
+        call.show(events)
+
+
+@command("next", example="coordinate events next --consumer ci --ack --wait 60")
+@consumer_option
+@click.option("--limit", type=int, help="At most so many.")
+@click.option("--ack", "acknowledge", is_flag=True, help="First acknowledge what was handed out before.")
+@click.option("--from-start", is_flag=True, help="A new consumer begins with the oldest event, not with the next.")
+@click.option("--wait", type=DURATION, help="Wait so long for one: seconds, or 90s, 10m. In vain: exit 8.")
+@not_by_option
+@project_option
+def next_events(call: Call, wait: int | None, **wanted: Any) -> None:
+    """Hand a consumer the events it has not acknowledged, each at least once; "gap" tells what was pruned unread."""
+    with call.board() as board:
+        batch = board.next_events(**given(wait=wait, **wanted))
+        call.show(batch)
+    if wait and not batch.events and batch.gap is None:
+        raise click.exceptions.Exit(8)
+
+
+@command("ack", example="coordinate events ack 117 --consumer ci")
+@click.argument("position", type=int, metavar="EVENT-ID")
+@consumer_option
+def ack(call: Call, position: int, consumer: str) -> None:
+    """Say that a consumer has finished with every event up to this one."""
+    with call.board() as board:
+        call.show(board.ack(consumer=consumer, position=position))
+
+
+@command("emit", example='coordinate events emit build.failed --agent ci --message "main is red" --ref TASK-12')
+@click.argument("event_type", metavar="TYPE")
+@click.option("--message", help="For people, at most 2,000 characters.")
+@click.option("--payload", metavar="JSON", help='For programs: a JSON object, such as {"build": 7}.')
+@click.option("--ref", help="What it is about: a task, a path.")
+@click.option("--project", help="Which project it belongs to.")
+@click.option("--ttl", type=DURATION, help="How long it is kept at least: 90s, 2h, 3d.")
+@click.option("--keep", is_flag=True, help="Keep it for ever.")
+def emit(call: Call, event_type: str, payload: str | None, ttl: int | None, keep: bool, **said: str | None) -> None:
+    """Log an event of any type, for whoever follows the log."""
+    from coordinate import inputs
+
+    if keep and ttl is not None:
+        raise click.UsageError("give --ttl or --keep, not both")
+    wanted = given(payload=None if payload is None else inputs.parse_payload(payload), ttl_seconds=ttl, **said)
+    if keep:
+        wanted["ttl_seconds"] = None
+    with call.board() as board:
+        board.emit(event_type=event_type, **wanted)
+        call.show({"event": event_type})
+
+
+# --- following --------------------------------------------------------------------------------------------------------
+
+
+class _Interval(click.ParamType):  # type: ignore[type-arg]
+    """`500ms`, `2s` or seconds, as seconds."""
+
+    name = "interval"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number, unit = (value[:-2], 1000) if value.endswith("ms") else (value.removesuffix("s"), 1)
+        if not number.isascii() or not number.isdigit() or len(number) > 6:
+            self.fail("an interval looks like 500ms or 2s", param, ctx)
+        return int(number) / unit
+
+
+@command("tail", example="coordinate events tail --from-start --project api")
+@click.option("--from-start", is_flag=True, help="Begin with the oldest event, not with the next.")
+@click.option("--interval", type=_Interval(), default="500ms", help="Look at least so often: 500ms, 2s.")
+@click.option("--consumer", metavar="NAME", help="Go on where this consumer was; acknowledge what was printed.")
+@click.option("--exec", "program", metavar="CMD", help="With --consumer: run CMD for each event, JSON on its stdin.")
+@not_by_option
+@project_option
+def tail(
+    call: Call,
+    from_start: bool,
+    interval: float,
+    consumer: str | None,
+    program: str | None,
+    **filters: str | None,
+) -> None:
+    """Print events as they happen, one JSON document a line, until interrupted (exit 0).
+
+    With --exec an event is acknowledged when CMD ends with 0: every event reaches it at least once, in order. What
+    fails is tried three times; then the tail stops with CMD's exit status, and the next one begins with that event.
+    CMD is run without a shell; its output goes to stderr.
+    """
+    if program is not None and (consumer is None or not shlex.split(program)):
+        raise click.UsageError("--exec needs --consumer, and a command to run")
+    with call.board() as board:
+        try:
+            if consumer is None:
+                _follow(call, board, from_start, interval, filters)
+            else:
+                wanted = {"consumer": consumer, "from_start": from_start, **given(**filters)}
+                deal = _printed(call) if program is None else _executed(shlex.split(program))
+                raise click.exceptions.Exit(_consume(call, board, interval, wanted, deal))
+        except KeyboardInterrupt:
+            return
+
+
+def _follow(call: Call, board: Coordinator, from_start: bool, interval: float, filters: dict[str, Any]) -> None:
+    after = 0 if from_start else board.tail_events()[1]
+    while True:
+        found, after = board.tail_events(after=after, **given(**filters))
+        call.show_lines(found)
+        if not found:
+            board.database.wait(interval)
+
+
+def _consume(
+    call: Call, board: Coordinator, interval: float, wanted: dict[str, Any], deal: Callable[[Event], int]
+) -> int:
+    while True:
+        batch = board.next_events(wait=interval, **wanted)
+        if batch.gap is not None:
+            call.warn(
+                "events were pruned before this consumer read them",
+                after=batch.gap.after,
+                through=batch.gap.through,
+                lost=batch.gap.lost,
+            )
+        for event in batch.events:
+            if status := deal(event):
+                return status
+            board.ack(consumer=batch.consumer, position=event.id or 0)
+        board.ack(consumer=batch.consumer, position=batch.delivered)
+
+
+def _printed(call: Call) -> Callable[[Event], int]:
+    def deal(event: Event) -> int:
+        call.show_lines([event])
+        return 0
+
+    return deal
+
+
+def _executed(words: list[str]) -> Callable[[Event], int]:
+    from coordinate import errors
+    from coordinate.cli.output import as_line
+
+    def deal(event: Event) -> int:
+        for left in reversed(range(EXEC_TRIES)):
+            try:
+                ended = subprocess.run(words, input=as_line(event).encode(), stdout=sys.stderr, check=False)
+            except OSError as error:
+                raise errors.NotFound(f"{words[0]} cannot be run: {error.strerror}", hint="check --exec") from None
+            if ended.returncode == 0:
+                return 0
+            if left:
+                time.sleep(EXEC_PAUSE_SECONDS)
+        said = f"{words[0]} failed {EXEC_TRIES} times on event {event.id}, which is not acknowledged"
+        hint = "mend it and start again: it begins with that event"
+        refusal = {"error": said, "code": "exec_failed", "hint": hint, "event_id": event.id}
+        sys.stderr.write(json.dumps(refusal) + "\n")
+        return ended.returncode if ended.returncode > 0 else 128 - ended.returncode
+
+    return deal

@@ -1,0 +1,24 @@
+"""Projects and their settings."""
+
+from __future__ import annotations
+
+import click
+
+from coordinate.cli.shared import DURATION, Call, command, given
+
+
+@command("set", example="coordinate project set api --lease 30m --max-attempts 3")
+@click.argument("name")
+@click.option("--lease", type=DURATION, help="How long a claim lasts unless renewed: 90s, 15m, 2h.")
+@click.option("--max-attempts", type=int, help="Leases that may expire before a task is BLOCKED.")
+def set_defaults(call: Call, name: str, lease: int | None, max_attempts: int | None) -> None:
+    """Set what claims and new tasks of a project get; what is not given goes back to the program's default."""
+    with call.board() as board:
+        call.show(board.set_project_defaults(name=name, **given(lease_seconds=lease, max_attempts=max_attempts)))
+
+
+@command("list", example="coordinate project list")
+def list_projects(call: Call) -> None:
+    """List the projects and their settings."""
+    with call.board() as board:
+        call.show(board.list_projects())

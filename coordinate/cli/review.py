@@ -1,0 +1,58 @@
+"""Review: reserve, approve, reject."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+
+from coordinate.cli.shared import DURATION, Call, command, given
+
+override_option = click.option("--override", metavar="REASON", help="A human's reason to review own work; recorded.")
+
+
+@command("claim-review", example="coordinate task claim-review --agent carol")
+@click.argument("task", metavar="[TASK-ID]", required=False)
+@click.option("--project", help="Only tasks of this project.")
+@click.option("--lease", type=DURATION, help="How long the reservation lasts: 90s, 30m, 2h.")
+def claim_review(call: Call, task: str | None, project: str | None, lease: int | None) -> None:
+    """Reserve the next submitted task for this reviewer, or one by its id; {} when there is none for them."""
+    with call.board() as board:
+        found = board.claim_review(**given(task=task, project=project, lease_seconds=lease))
+        call.show({} if found is None else found)
+
+
+@command("approve", example="coordinate task approve TASK-12 --agent carol")
+@click.argument("task", metavar="[TASK-ID]", required=False)
+@click.option("--all", "everything", is_flag=True, help="All that wait for review; answers the approved ones.")
+@click.option("--project", help="With --all: only tasks of this project.")
+@click.option("--note", help="What the review found.")
+@override_option
+def approve(
+    call: Call, task: str | None, everything: bool, project: str | None, note: str | None, override: str | None
+) -> None:
+    """Pass the review of a task. With --all each refused one is a JSON line on stderr, and stops none."""
+    if (task is None) != everything:
+        raise click.UsageError("give a task id or --all, one of them")
+    if task is not None:
+        with call.board() as board:
+            call.show(board.approve(task=task, **given(note=note, override=override)))
+        return
+    with call.board() as board:
+        outcomes = board.approve_all(**given(project=project, override=override))
+    for outcome in outcomes:
+        if not outcome.ok:
+            said = {"error": outcome.error, "code": outcome.code, "hint": "", "task_id": outcome.id}
+            sys.stderr.write(json.dumps(said) + "\n")
+    call.show([outcome.task for outcome in outcomes if outcome.ok])
+
+
+@command("reject", example='coordinate task reject TASK-12 --agent carol --reason "no tests"')
+@click.argument("task", metavar="TASK-ID")
+@click.option("--reason", required=True, help="What is missing.")
+@override_option
+def reject(call: Call, task: str, reason: str, override: str | None) -> None:
+    """Send a task back to the queue, in its old place, with the reason as a note."""
+    with call.board() as board:
+        call.show(board.reject(task=task, reason=reason, **given(override=override)))

@@ -1,0 +1,178 @@
+"""The commands by name. Nothing of a command is loaded before it is called: its help line stands here."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from coordinate.cli.shared import Call, add_global_options
+
+# name: (module of coordinate.cli, attribute, what it does)
+Table = dict[str, tuple[str, str, str]]
+
+TASK: Table = {
+    "dispatch": ("tasks", "dispatch", "Put a new task into the queue of a role."),
+    "claim-next": ("claims", "claim_next", "Take the next ready task of a role."),
+    "claim": ("claims", "claim", "Take one task by its id."),
+    "mine": ("claims", "mine", "List what an agent holds, with the handles."),
+    "log-progress": ("claims", "log_progress", "Note what was done or found, and renew the lease."),
+    "extend-lease": ("claims", "extend_lease", "Renew the lease without a note."),
+    "complete": ("claims", "complete", "Finish a task, or submit it for review."),
+    "block": ("claims", "block", "Give a task back as BLOCKED, with the reason."),
+    "release": ("claims", "release", "Give a task back to the queue."),
+    "transfer": ("claims", "transfer", "Hand a held task to another agent."),
+    "claim-review": ("review", "claim_review", "Reserve the next submitted task for this reviewer."),
+    "approve": ("review", "approve", "Pass the review of a task, or of all."),
+    "reject": ("review", "reject", "Send a task back to the queue, with the reason."),
+    "unblock": ("tasks", "unblock", "Put a BLOCKED task back into the queue."),
+    "cancel": ("tasks", "cancel", "End a task that nobody shall do any more."),
+    "reopen": ("tasks", "reopen", "Put a finished or cancelled task back into the queue."),
+    "comment": ("tasks", "comment", "Write a note on any task."),
+    "edit": ("tasks", "edit", "Change what a task says."),
+    "depend": ("root", "depend", "Add or remove a dependency between two tasks."),
+    "batch": ("root", "batch", "Claim, complete or change several tasks at once."),
+    "view": ("looks", "view", "Show a task's whole story, newest first."),
+    "list": ("looks", "list_tasks", "List tasks in the queue's order, page by page."),
+    "search": ("looks", "search", "List tasks by their facts and their words."),
+    "why": ("looks", "why", "Say what a task waits for."),
+    "why-idle": ("looks", "why_idle", "Say why a role finds nothing to claim."),
+    "stats": ("looks", "stats", "Count tasks by status and role."),
+}
+
+BATCH: Table = {
+    "claim": ("batch", "claim", "Take up to N ready tasks of a role in one step."),
+    "complete": ("batch", "complete", "Finish several tasks; each answers for itself."),
+    "set-priority": ("batch", "set_priority", "Give several tasks one priority."),
+    "set-project": ("batch", "set_project", "Move several tasks to one project."),
+}
+
+DEPEND: Table = {
+    "add": ("tasks", "depend_add", "Let a task wait for another one too."),
+    "remove": ("tasks", "depend_remove", "Let a task wait for another one no longer."),
+}
+
+EVENTS: Table = {
+    "list": ("events", "list_events", "Show the newest events."),
+    "search": ("events", "search", "Find events by their words."),
+    "tail": ("events", "tail", "Print events as they happen, one a line."),
+    "next": ("events", "next_events", "Hand a consumer the events it has not acknowledged."),
+    "ack": ("events", "ack", "Say that a consumer has finished with events."),
+    "emit": ("events", "emit", "Log an event of any type."),
+}
+
+PLAN: Table = {
+    "lint": ("plan", "lint", "Say what is wrong with a plan file, or with the board."),
+    "dispatch": ("plan", "dispatch", "Put all tasks of a plan file into the queue."),
+}
+
+PROJECT: Table = {
+    "set": ("project", "set_defaults", "Set what claims and new tasks of a project get."),
+    "list": ("project", "list_projects", "List the projects and their settings."),
+}
+
+DB: Table = {
+    "where": ("database", "where", "Say which board is meant, and why."),
+    "upgrade": ("database", "upgrade", "Bring a board to the newest schema; makes it if it is not there."),
+    "downgrade": ("database", "downgrade", "Take a board back to an older schema."),
+    "current": ("database", "current", "Say where a board's schema stands."),
+    "check": ("database", "check", "Compare a board's tables with what this program expects."),
+    "history": ("database", "history", "List the migrations."),
+    "sql": ("database", "sql", "Print the migrations as plain SQL."),
+    "ini": ("database", "ini", "Print an alembic.ini for DBAs."),
+    "adopt": ("adopt", "adopt", "Take over a board of the kanban tool."),
+}
+
+ROOT: Table = {
+    "task": ("root", "task", "Tasks: dispatch, claim, work, review, look."),
+    "batch": ("root", "batch", "Several tasks at once."),
+    "status": ("looks", "status", "Say where the board stands, with a burn-down."),
+    "events": ("root", "events", "The log of all that happened."),
+    "plan": ("root", "plan", "Plan files: check them, dispatch them."),
+    "run": ("run", "run", "Run a command and keep the claim alive while it runs."),
+    "project": ("root", "project", "Projects and their settings."),
+    "export": ("looks", "export", "Print everything about every task, one a line."),
+    "prune": ("looks", "prune", "Remove what has expired."),
+    "init": ("init", "init", "Make a board here."),
+    "skill": ("init", "skill", "Skills for agents."),
+    "demo": ("demo", "demo", "Watch many agents share one board, and check the promises."),
+    "bench": ("demo", "bench", "Measure this machine."),
+    "db": ("root", "db", "The database: where it is, its schema, adoption."),
+    "completion": ("completion", "completion", "Print the completion script for a shell."),
+    "version": ("completion", "version", "Print the version."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands from a table; each is loaded when it is called, and takes the global options."""
+
+    def __init__(self, name: str, table: Table, **attributes: Any) -> None:
+        super().__init__(name, callback=_help_alone, invoke_without_command=True, **attributes)
+        self.table = table
+        add_global_options(self)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.table:
+            return None
+        module, attribute, _ = self.table[cmd_name]
+        found = getattr(import_module(f"coordinate.cli.{module}"), attribute)
+        assert isinstance(found, click.Command)
+        return add_global_options(found)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, _, line) in self.table.items()])
+
+
+@click.pass_context
+def _help_alone(ctx: click.Context) -> None:
+    """A group without a command says what it has."""
+    ctx.ensure_object(Call)
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def _print_version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
+    if asked:
+        from coordinate import __version__
+
+        sys.stdout.write(f"coordinate {__version__}\n")
+        ctx.exit()
+
+
+task = LazyGroup("task", TASK, help=ROOT["task"][2])
+batch = LazyGroup("batch", BATCH, help=TASK["batch"][2])
+depend = LazyGroup("depend", DEPEND, help=TASK["depend"][2])
+events = LazyGroup("events", EVENTS, help=ROOT["events"][2])
+plan = LazyGroup("plan", PLAN, help=ROOT["plan"][2])
+project = LazyGroup("project", PROJECT, help=ROOT["project"][2])
+db = LazyGroup("db", DB, help=ROOT["db"][2])
+root = LazyGroup(
+    "coordinate",
+    ROOT,
+    params=[click.Option(["--version"], is_flag=True, expose_value=False, is_eager=True, callback=_print_version)],
+    help="""One shared truth for many agents: who does what, and what was learned.
+
+    \b
+    The first three commands:
+      coordinate init
+      coordinate task dispatch --title "Write the parser" --role worker
+      coordinate task claim-next --agent alice --role worker
+
+    The answer's "claim" (TASK-1@1) is your handle: show it with every verb that follows, such as
+    `coordinate task complete TASK-1@1 --agent alice`. Without work for you the answer is {}.
+    """,
+    epilog="""\b
+    Output: JSON on stdout; an error is one JSON line on stderr: error, code, hint.
+    Exit:   0 done, or nothing to do        1 a fault of ours
+            2 refused, or bad usage         3 held by another
+            4 stale claim, old revision     5 try again
+            6 no board, or wrong schema     8 waited in vain
+            130, 143 signals                141 output not read to its end
+    """,
+)

@@ -1,0 +1,106 @@
+"""`coordinate run`: a command, with its claim kept alive for as long as it runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+from coordinate import errors
+from coordinate.cli.shared import Call, command
+
+if TYPE_CHECKING:
+    from coordinate.service import Coordinator
+
+# How long a command that lost its claim may take to end by itself.
+STOP_SECONDS = 10.0
+# Whatever the lease: renew at least this often, at most that often.
+RENEW_SECONDS_MAX, RENEW_SECONDS_MIN = 300.0, 0.2
+
+LOST = (errors.StaleClaim, errors.Held, errors.InvalidState, errors.NotFound)
+
+
+@command("run", example="coordinate run TASK-12@3 --agent alice -- make test")
+@click.argument("handle", metavar="TASK-ID@ATTEMPT")
+@click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
+def run(call: Call, handle: str, words: tuple[str, ...]) -> None:
+    """Run CMD and renew the lease while it runs; ends with CMD's exit status.
+
+    When the claim is lost, CMD is stopped (TERM, after 10 s KILL) and the exit status is 4. stdin, stdout and stderr
+    are CMD's own. The task stays yours: finish it with `task complete`.
+    """
+    with call.board() as board:
+        until = board.keep_alive(handle=handle)  # before anything is started
+        try:
+            child = subprocess.Popen([os.fsdecode(word.encode("utf-8", "surrogateescape")) for word in words])
+        except OSError as error:
+            raise errors.NotFound(f"{words[0]} cannot be run: {error.strerror}", hint="check the command") from None
+        with _forwarding(child):
+            status = _keep(call, board, handle, child, until)
+    raise click.exceptions.Exit(status if status >= 0 else 128 - status)
+
+
+def _keep(call: Call, board: Coordinator, handle: str, child: subprocess.Popen[bytes], until: datetime) -> int:
+    """Renew at every third of the lease until the command ends. A database away for a while is waited for."""
+    pause = _third(until)
+    while True:
+        try:
+            return child.wait(timeout=pause)
+        except subprocess.TimeoutExpired:
+            pass
+        try:
+            pause = _third(board.keep_alive(handle=handle))
+        except LOST as error:
+            _stop(child)
+            raise errors.StaleClaim(
+                f"the claim was lost while the command ran: {error.message}",
+                hint="the command was stopped; claim the next task",
+                **error.facts,
+            ) from None
+        except (errors.Busy, errors.Unreachable, errors.ReadOnly, errors.OutcomeUnknown) as error:
+            call.warn(f"the claim could not be renewed, trying again: {error.message}")
+            pause = min(pause, 5.0)
+
+
+def _third(until: datetime) -> float:
+    left = (until - datetime.now(UTC)).total_seconds()
+    return min(max(left / 3, RENEW_SECONDS_MIN), RENEW_SECONDS_MAX)
+
+
+def _stop(child: subprocess.Popen[bytes]) -> None:
+    child.terminate()
+    try:
+        child.wait(timeout=STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+@contextmanager
+def _forwarding(child: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Hand signals on to the command, whose end is then ours. A terminal sends Ctrl-C to both by itself."""
+
+    def hand_on(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGTERM or not _on_terminal():
+            child.send_signal(number)
+
+    before = {number: signal.signal(number, hand_on) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if child.poll() is None:
+            _stop(child)
+
+
+def _on_terminal() -> bool:
+    return bool(sys.stdin) and sys.stdin.isatty()

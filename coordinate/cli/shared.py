@@ -1,0 +1,261 @@
+"""What every command shares: the call (which board, in whose name, in which format), its options, its output."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from coordinate.service import Coordinator
+
+FORMATS = ("json", "table")
+
+
+class Call:
+    """What one call was told; a command asks it for the board, and shows its answer through it."""
+
+    def __init__(self) -> None:
+        self.db: str | None = None
+        self.format: str | None = None
+        self.agent = os.environ.get("COORDINATE_AGENT", "")
+        self.session = os.environ.get("COORDINATE_SESSION") or None
+        self._run_hooks: Callable[[list[dict[str, Any]]], None] | None = None
+
+    @contextmanager
+    def board(self) -> Iterator[Coordinator]:
+        """The board that this call is about, open; what its database warns of goes to stderr."""
+        from coordinate.service import connect
+
+        with connect(self.target(), agent=self.agent, session=self.session, after_commit=self._after_commit) as board:
+            try:
+                yield board
+            finally:
+                for warning in dict.fromkeys(board.database.warnings):
+                    self.warn(warning)
+
+    def target(self) -> str | None:
+        """The board that a flag named, as the system spells it (see `__main__` on locales)."""
+        return None if self.db is None else os.fsdecode(self.db.encode("utf-8", "surrogateescape"))
+
+    def asked_format(self) -> str | None:
+        """The format that somebody asked for; None where the command may choose its own."""
+        asked = self.format or os.environ.get("COORDINATE_FORMAT")
+        if asked and asked not in FORMATS:
+            raise click.UsageError(f"$COORDINATE_FORMAT must be one of {', '.join(FORMATS)}, not {asked!r}")
+        return asked or None
+
+    def show(self, value: Any) -> None:
+        """Print an answer: a record, or plain values."""
+        if self.asked_format() == "table":
+            from coordinate.cli.table import as_table as printed
+        else:
+            from coordinate.cli.output import as_document as printed
+        sys.stdout.write(printed(value) + "\n")
+
+    def show_lines(self, values: Iterable[Any]) -> None:
+        """Print many answers as they come, one JSON document a line."""
+        from coordinate.cli.output import as_line
+
+        for value in values:
+            sys.stdout.write(as_line(value) + "\n")
+            sys.stdout.flush()
+
+    def show_text(self, text: str, name: str) -> None:
+        """Print what is a text by nature (SQL, a script); whoever asked for JSON gets it under a name."""
+        if self.asked_format() == "json":
+            self.show({name: text})
+        else:
+            sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+    def warn(self, message: str, **facts: Any) -> None:
+        """Say something beside the answer, as a JSON line on stderr."""
+        import json
+
+        sys.stderr.write(json.dumps({"warning": message, **facts}) + "\n")
+
+    def _after_commit(self, events: list[dict[str, Any]]) -> None:
+        """Run the caller's own hooks; the module is only loaded where there are some."""
+        if self._run_hooks is None:
+            from coordinate import config
+
+            folder = config.locate(self.target()).folder
+            if folder is None or not (folder / "hooks").is_dir():
+                self._run_hooks = lambda events: None
+            else:
+                from coordinate import hooks
+
+                self._run_hooks = hooks.runner(folder, self.warn)
+        self._run_hooks(events)
+
+
+# --- options that every command takes, wherever they stand -----------------------------------------------------------
+
+
+def _remember(name: str, value_of: Callable[[Any], Any] = lambda value: value) -> Callable[..., None]:
+    def callback(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+        if value is not None and value is not False:
+            setattr(ctx.ensure_object(Call), name, value_of(value))
+
+    return callback
+
+
+def global_options() -> list[click.Option]:
+    """Fresh ones for each command; the one that stands nearest to the end of the line wins."""
+    return [
+        click.Option(
+            ["--db"],
+            metavar="URL|PATH",
+            expose_value=False,
+            callback=_remember("db"),
+            help="The board. Default: $COORDINATE_DB, else the nearest .coordinate/ upward.",
+        ),
+        click.Option(
+            ["--agent"],
+            metavar="NAME",
+            expose_value=False,
+            callback=_remember("agent"),
+            help="In whose name. Default: $COORDINATE_AGENT.",
+        ),
+        click.Option(
+            ["--session"],
+            metavar="ID",
+            expose_value=False,
+            callback=_remember("session"),
+            help="Which run of the agent. Default: $COORDINATE_SESSION.",
+        ),
+        click.Option(
+            ["--format"],
+            type=click.Choice(FORMATS),
+            expose_value=False,
+            callback=_remember("format"),
+            help="json (default) for programs, table for people. Default: $COORDINATE_FORMAT.",
+        ),
+        click.Option(
+            ["--json"],
+            is_flag=True,
+            expose_value=False,
+            callback=_remember("format", lambda asked: "json"),
+            help="The same as --format json.",
+        ),
+    ]
+
+
+def add_global_options(command: click.Command) -> click.Command:
+    """Let a command take the global options too, except those that it declares itself with a meaning of its own."""
+    declared = {name for param in command.params for name in param.opts}
+    command.params += [option for option in global_options() if not declared & set(option.opts)]
+    return command
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+class Command(click.Command):
+    """A command whose flags also take `=true` and `=false`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _plain_flags(args, self.params))
+
+
+def _plain_flags(args: list[str], params: list[click.Parameter]) -> list[str]:
+    """`--review=true` as `--review`, `--review=false` as `--no-review` where there is one, else left out."""
+    options = [param for param in params if isinstance(param, click.Option)]
+    flags = {name: option for option in options if option.is_flag for name in option.opts}
+    with_value = {name for option in options if not option.is_flag for name in option.opts}
+    plain: list[str] = []
+    rest = iter(args)
+    for arg in rest:
+        name, _, value = arg.partition("=")
+        if arg == "--":
+            return [*plain, arg, *rest]
+        if name in flags and value.lower() in ("true", "t", "1"):
+            plain.append(name)
+        elif name in flags and value.lower() in ("false", "f", "0"):
+            plain += flags[name].secondary_opts[:1]
+        else:
+            plain.append(arg)
+            if arg in with_value:
+                plain += [following for following in (next(rest, None),) if following is not None]
+    return plain
+
+
+def command(name: str, *, example: str) -> Callable[[Callable[..., Any]], Command]:
+    """A command of this line; its help ends with an example."""
+
+    def declare(function: Callable[..., Any]) -> Command:
+        text = (function.__doc__ or "").strip() + f"\n\n\b\nExample:\n  {example}"
+        found = click.command(name, cls=Command, help=text)(click.pass_obj(function))
+        assert isinstance(found, Command)
+        return found
+
+    return declare
+
+
+def given(**values: Any) -> dict[str, Any]:
+    """Only what was said: what was not is left to the operation's own defaults."""
+    return {name: value for name, value in values.items() if value is not None and value != ()}
+
+
+def tasks_named(named: tuple[str, ...]) -> list[str]:
+    """Ids or handles from a flag that takes a comma list and may be repeated."""
+    return [each.strip() for part in named for each in part.split(",") if each.strip()]
+
+
+def read_text(text: str | None, path: str | None, flag: str) -> str | None:
+    """A text given directly, or in a UTF-8 file (`-` is stdin)."""
+    if path is None:
+        return text
+    if text is not None:
+        raise click.UsageError(f"give --{flag} or --{flag}-file, not both")
+    return read_file(path)
+
+
+def read_file(path: str) -> str:
+    """A UTF-8 file, or stdin for `-`. Raises `NotFound` or `InvalidInput`."""
+    from coordinate import errors
+
+    try:
+        if path == "-":
+            found = sys.stdin.buffer.read() if sys.stdin else b""
+        else:
+            with open(os.fsdecode(path.encode("utf-8", "surrogateescape")), "rb") as file:  # noqa: PTH123
+                found = file.read()
+        return found.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise errors.InvalidInput(f"{path} is not UTF-8 text", field="file") from None
+    except OSError as error:
+        raise errors.NotFound(f"{path} cannot be read: {error.strerror}", hint="name a file that is there") from None
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg]
+    """`90`, `90s`, `10m`, `2h`, `3d` as seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from coordinate import inputs
+
+        return (
+            inputs.duration(value, (param.name if param else None) or "duration") if isinstance(value, str) else value
+        )
+
+
+class Moment(click.ParamType):  # type: ignore[type-arg]
+    """RFC 3339 text as an aware moment."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        from coordinate import inputs
+
+        return inputs.parse_instant(value, (param.name if param else None) or "time")
+
+
+DURATION, MOMENT = Duration(), Moment()

@@ -1,0 +1,120 @@
+"""Answers as people read them: plain aligned columns, no wider than the terminal; into a pipe nothing is cut."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import unicodedata
+from typing import Any
+
+from coordinate.cli.output import plain
+
+# What a person wants to see of a thing with these keys, in this order; of anything else, all of it.
+_COLUMNS = (
+    ("id", "status", "priority", "role_boundary", "project", "assigned_agent", "claim", "title", "error"),
+    ("id", "created_at", "event", "ref", "agent", "message"),
+    ("id", "created_at", "author", "note_type", "content"),
+    ("id", "created_at", "agent", "action", "attempt", "detail"),
+)
+_STYLES = {"DONE": "32", "IN_PROGRESS": "36", "IN_REVIEW": "35", "BLOCKED": "31", "CANCELLED": "2", "error": "31"}
+_WIDTH_MIN = 20
+
+
+def as_table(value: Any) -> str:
+    """A list as columns; a record as lines, with what it lists below."""
+    return "\n".join(_lines(plain(value))) or "(nothing)"
+
+
+def _lines(value: Any) -> list[str]:
+    if isinstance(value, list) and all(isinstance(item, dict) for item in value):
+        return _columns(value)
+    if isinstance(value, list):
+        return [_cell(item) for item in value]
+    if not isinstance(value, dict):
+        return [_cell(value)]
+    facts = {key: item for key, item in value.items() if not _is_section(item) and item not in (None, "", [], {})}
+    width = max((len(key) for key in facts), default=0)
+    lines = [f"{_styled(key.ljust(width), '1')}  {_coloured(_cell(item))}" for key, item in facts.items()]
+    for key, item in value.items():
+        if _is_section(item):
+            lines += ["", _styled(key.upper(), "1"), *_lines(item)]
+    return lines
+
+
+def _is_section(value: Any) -> bool:
+    return (isinstance(value, dict) and bool(value)) or (isinstance(value, list) and value != [] and _has_dict(value))
+
+
+def _has_dict(values: list[Any]) -> bool:
+    return any(isinstance(item, dict) for item in values)
+
+
+def _columns(rows: list[dict[str, Any]]) -> list[str]:
+    if not rows:
+        return []
+    known = list(dict.fromkeys(key for row in rows for key in row))
+    wanted = next((some for some in _COLUMNS if sum(key in known for key in some) >= 5), tuple(known))
+    names = [key for key in wanted if any(row.get(key) not in (None, "", [], {}) for row in rows)]
+    table = [names, *[[_cell(row.get(name)) for name in names] for row in rows]]
+    widths = _fitted([max(_width(line[place]) for line in table) for place in range(len(names))])
+    head, *body = [[_padded(cell, width) for cell, width in zip(line, widths, strict=True)] for line in table]
+    lines = [_styled("  ".join(name.upper() for name in head).rstrip(), "1")]
+    return lines + ["  ".join(_coloured(cell) for cell in line).rstrip() for line in body]
+
+
+def _fitted(widths: list[int]) -> list[int]:
+    """Take from the widest column until the line fits the terminal."""
+    if not sys.stdout.isatty():
+        return widths
+    room = shutil.get_terminal_size().columns - 2 * (len(widths) - 1)
+    while sum(widths) > room and max(widths) > _WIDTH_MIN:
+        widest = widths.index(max(widths))
+        widths[widest] = max(_WIDTH_MIN, widths[widest] - (sum(widths) - room))
+    return widths
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        shown = value
+    elif isinstance(value, list) and not _has_dict(value):
+        shown = ", ".join(map(str, value))
+    else:
+        shown = json.dumps(value, ensure_ascii=False)
+    # One line, and nothing that would steer the terminal.
+    return "".join(letter if letter.isprintable() else " " for letter in shown)
+
+
+def _width(text: str) -> int:
+    return sum(_letter_width(letter) for letter in text)
+
+
+def _letter_width(letter: str) -> int:
+    if unicodedata.combining(letter):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+def _padded(text: str, width: int) -> str:
+    if _width(text) > width:
+        kept, used = "", 0
+        for letter in text:
+            used += _letter_width(letter)
+            if used > width - 3:
+                break
+            kept += letter
+        text = kept + "..."
+    return text + " " * (width - _width(text))
+
+
+def _coloured(cell: str) -> str:
+    return _styled(cell, _STYLES[cell.strip()]) if cell.strip() in _STYLES else cell
+
+
+def _styled(text: str, style: str) -> str:
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        return text
+    return f"\033[{style}m{text}\033[0m"

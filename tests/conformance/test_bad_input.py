@@ -1,0 +1,373 @@
+"""Bad input of every kind, into every parameter of every operation: refused with its code, and nothing changes."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+import coordinate
+from coordinate import Coordinator
+from coordinate.errors import CoordinateError, InvalidInput, NotFound
+from coordinate.plans import PlannedTask
+from tests.tables import dump, refused
+
+NOT_TEXT = [3, True, 1.5, b"text", ["text"], {"text": 1}, object()]
+UNSTORABLE = ["a\0b", "\ud800", "x\udfffy"]
+NOT_A_LINE = ["two\nlines", "a\tb", "\x1b[31m", "a\x85b", "\x7f"]
+BLANK = ["", " ", "\t\n", "\u2003"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a parameter takes: values that it must refuse. None is refused too where `required`."""
+
+    bad: list[Any]
+    required: bool = True
+
+    def optional(self) -> Kind:
+        return Kind(self.bad, required=False)
+
+    def values(self) -> list[Any]:
+        return [*self.bad, None] if self.required else self.bad
+
+
+def text(most: int, *, blank: bool = True) -> Kind:
+    return Kind([*NOT_TEXT, *UNSTORABLE, "x" * (most + 1), "🚀" * (most + 1), *([] if blank else BLANK)])
+
+
+def line(most: int) -> Kind:
+    return Kind([*text(most, blank=False).bad, *NOT_A_LINE])
+
+
+def whole(least: int, most: int) -> Kind:
+    return Kind([True, False, 1.0, "1", b"1", [1], math.nan, least - 1, -(10**30), most + 1, 10**30])
+
+
+def each(kind: Kind) -> list[Any]:
+    return [[value] for value in kind.values()]
+
+
+NAME = line(100)
+TASK_SHAPE = Kind(
+    [*NOT_TEXT, *UNSTORABLE, *BLANK, "TASK-0", "TASK-01", "TASK--1", "TASK-1@1x", "TASK-\u0661", "12", "JOB-1"]
+)
+TASK = Kind([*TASK_SHAPE.bad, "TASK-1@1", "TASK-99", "TASK-" + "9" * 18, "TASK-" + "9" * 50])
+HANDLE = Kind(
+    [
+        *TASK_SHAPE.bad,
+        "@1",
+        "TASK-1@",
+        "TASK-1@0",
+        "TASK-1@-1",
+        "TASK-1@1@1",
+        "TASK-1@x",
+        "TASK-1@" + "9" * 10,
+        "TASK-99@1",
+    ]
+)
+NOT_A_LIST = ["TASK-1", 3, True, object()]
+FLAG = Kind(["yes", "", 1, 0, 1.0, []])
+INSTANT = Kind(
+    [
+        *("2030-01-31T12:00:00Z", 1_900_000_000, True, math.nan, date(2030, 1, 31)),
+        *(datetime(2030, 1, 31), datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))),
+        *(datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-12))), datetime(1969, 1, 1, tzinfo=timezone.utc)),
+    ],
+    required=False,
+)
+SECONDS = Kind([True, "1", None, math.nan, math.inf, -math.inf, -0.1, -1, 86_401, 10**400], required=False)
+DEEP: dict[str, Any] = {}
+for _ in range(40):
+    DEEP = {"k": DEEP}
+PAYLOAD = Kind(
+    [
+        *("{}", 3, True, False, 0, "", [], [["k", "v"]], DEEP, {"k": "x" * 100_001}, {1: "v"}, {None: "v"}),
+        *({"k": value} for value in (math.nan, math.inf, 2**63, -(2**63) - 1, b"v", {1}, object(), "\0", "\ud800")),
+        *({"k\0": 1}, {"\udc00": 1}, {"k": [{"k": math.nan}]}, {"k": (1, 2)}),
+    ],
+    required=False,
+)
+STATUS = Kind([*NOT_TEXT, *UNSTORABLE, *BLANK, "todo", "DOING", "TODO "], required=False)
+NOTE_TYPE = Kind([*STATUS.bad, "progress", "SYSTEM", "BLOCKED"])
+MARK = Kind(
+    [*NOT_TEXT, *BLANK, "x", "1~2", "1~2030-01-01T00:00:00~1", "1~now~1", "-1~2030-01-01T00:00:00Z~1"]
+    + ["1~2030-01-01T00:00:00Z~-1", "1~2030-01-01T00:00:00Z~" + "9" * 30, "1~2030-01-01T00:00:00Z~1~1", "\0~\0~\0"]
+    + ["1~2030-01-01T00:00:00Z~" + "9" * 5000],
+    required=False,
+)
+SCOPES = Kind(
+    [
+        *NOT_A_LIST[1:],
+        "src/**",
+        *each(Kind([*NOT_TEXT, *UNSTORABLE, "../x", "/etc", "x" * 5000])),
+        ["a"] * 0 + [f"f{n}" for n in range(101)],
+    ]
+)
+PLAN = Kind(
+    ["## A", 3, True, [], ["## A"], [None], [{"title": "A"}]]
+    + [[PlannedTask("k", title)] for title in line(500).values()]
+    + [[PlannedTask("k", "A", role=role)] for role in NAME.values()]
+    + [[PlannedTask("k", "A", priority=priority)] for priority in whole(0, 999).values()]
+    + [[PlannedTask("k", "A", body=body)] for body in text(100_000).values()]
+    + [[PlannedTask("k", "A", not_before=moment)] for moment in INSTANT.bad]
+    + [[PlannedTask("k", "A", depends_on=names)] for names in (("x",), ("TASK-99",), ("k",), (3,), ("\0",), 3)]
+    + [[PlannedTask("k", "A"), PlannedTask("k", "B")]]
+)
+BIGINT = 2**63 - 1
+
+# Every parameter of every operation, by name; below, where one operation means something else by it.
+KINDS: dict[str, Kind] = {
+    "title": line(500),
+    "role": NAME,
+    "project": NAME,
+    "priority": whole(0, 999),
+    "body": text(100_000),
+    "depends_on": Kind([*NOT_A_LIST, *each(TASK), [f"TASK-{n}" for n in range(1, 1002)]]),
+    "scopes": SCOPES,
+    "not_before": INSTANT,
+    "dedup_key": line(200).optional(),
+    "max_attempts": whole(1, 1000).optional(),
+    "agent": Kind([value for value in NAME.bad if value != ""], required=False),
+    "session": Kind([value for value in NAME.bad if value != ""], required=False),
+    "plan": PLAN,
+    "count": whole(1, 100),
+    "lease_seconds": whole(1, 604_800).optional(),
+    "respect_dependencies": FLAG,
+    "wait": SECONDS,
+    "task": TASK,
+    "on": TASK,
+    "handle": HANDLE,
+    "handles": Kind([*NOT_A_LIST, [], ["TASK-1@1"] * 101, *each(Kind(HANDLE.bad[:-1]))]),
+    "note": text(10_000, blank=False),
+    "note_type": NOTE_TYPE,
+    "review": FLAG,
+    "result": text(100_000).optional(),
+    "reason": text(1_000),
+    "after_seconds": whole(0, 366 * 86_400).optional(),
+    "to": Kind([*NAME.bad, "system", "alice"]),
+    "limit": whole(1, 1000),
+    "override": text(1_000, blank=False).optional(),
+    "text": text(10_000, blank=False),
+    "clear_not_before": FLAG,
+    "expected_revision": Kind([True, "1", 1.0, -1, 2**64, []], required=False),
+    "tasks": Kind([*NOT_A_LIST, [], *each(TASK_SHAPE), [f"TASK-{n}" for n in range(1, 1002)]]),
+    "name": NAME,
+    "notes": whole(0, 1000),
+    "history": whole(0, 1000),
+    "notes_before": whole(0, BIGINT).optional(),
+    "history_before": whole(0, BIGINT).optional(),
+    "status": STATUS,
+    "assigned_to": NAME.optional(),
+    "query": text(10_000),
+    "days": whole(1, 366),
+    "event_type": NAME,
+    "event_types": Kind(["note", 3, True, *each(NAME)], required=False),
+    "payload": PAYLOAD,
+    "message": text(2_000),
+    "ref": line(500).optional(),
+    "ttl_seconds": whole(0, 100 * 366 * 86_400).optional(),
+    "by_agent": NAME.optional(),
+    "not_by": NAME.optional(),
+    "before": whole(0, BIGINT).optional(),
+    "consumer": NAME,
+    "position": Kind([*whole(0, BIGINT).bad, None, 9_999]),
+    "from_start": FLAG,
+    "acknowledge": FLAG,
+    "after": whole(0, BIGINT).optional(),
+    "page": whole(1, 1000),
+    "dry_run": FLAG,
+}
+SPECIAL: dict[tuple[str, str], Kind] = {
+    **{("edit", name): KINDS[name].optional() for name in ("title", "role", "project", "priority", "body", "scopes")},
+    **{("list_tasks", name): KINDS[name].optional() for name in ("role", "query")},
+    **{(name, "reason"): text(1_000, blank=False) for name in ("block", "reject")},
+    **{(name, "note"): text(10_000) for name in ("approve", "unblock")},
+    ("list_tasks", "after"): MARK,
+    ("claim_review", "task"): TASK.optional(),
+    ("claim_review", "lease_seconds"): whole(1, 604_800),
+    ("list_events", "event_type"): NAME.optional(),
+    ("next_events", "limit"): whole(1, 500),
+    ("export_page", "after"): whole(0, BIGINT),
+    ("prune", "before"): INSTANT,
+}
+MAY_MEAN_ALL = {"claim_batch", "claim_next", "claim_review", "approve_all", "list_tasks", "stats", "status", "lint"} | {
+    *("why_idle", "list_events", "search_events", "next_events", "tail_events")
+}  # None as a project means every project
+
+
+def kind_of(operation: str, parameter: str) -> Kind:
+    if (operation, parameter) in SPECIAL:
+        return SPECIAL[operation, parameter]
+    if parameter == "project" and operation in MAY_MEAN_ALL:
+        return NAME.optional()
+    return KINDS[parameter]
+
+
+# For every operation a call that would succeed, but for the one bad value.
+GOOD: dict[str, dict[str, Any]] = {
+    "dispatch": {"title": "T", "role": "worker"},
+    "dispatch_plan": {"plan": [PlannedTask("k", "A")]},
+    "claim_batch": {"role": "worker", "count": 1},
+    "claim_next": {"role": "worker"},
+    "claim_task": {"task": "TASK-5"},
+    "log_progress": {"handle": "TASK-1@1", "note": "n"},
+    "extend_lease": {"handle": "TASK-1@1"},
+    "keep_alive": {"handle": "TASK-1@1"},
+    "complete": {"handle": "TASK-1@1"},
+    "complete_batch": {"handles": ["TASK-1@1"]},
+    "block": {"handle": "TASK-1@1", "reason": "r"},
+    "release": {"handle": "TASK-1@1"},
+    "transfer": {"handle": "TASK-1@1", "to": "zoe"},
+    "mine": {},
+    "claim_review": {"task": "TASK-3"},
+    "approve": {"task": "TASK-3"},
+    "approve_all": {},
+    "reject": {"task": "TASK-3", "reason": "r"},
+    "unblock": {"task": "TASK-2"},
+    "cancel": {"task": "TASK-5"},
+    "reopen": {"task": "TASK-4"},
+    "comment": {"task": "TASK-5", "text": "t"},
+    "edit": {"task": "TASK-5", "title": "U"},
+    "set_priority": {"tasks": ["TASK-5"], "priority": 1},
+    "set_project": {"tasks": ["TASK-5"], "project": "p"},
+    "set_project_defaults": {"name": "p"},
+    "depend_add": {"task": "TASK-5", "on": "TASK-2"},
+    "depend_remove": {"task": "TASK-6", "on": "TASK-5"},
+    "view": {"task": "TASK-1"},
+    "list_tasks": {},
+    "list_projects": {},
+    "export_page": {},
+    "export": {},
+    "stats": {},
+    "status": {},
+    "lint": {},
+    "why": {"task": "TASK-1"},
+    "why_idle": {"role": "worker"},
+    "emit": {"event_type": "note"},
+    "list_events": {},
+    "search_events": {"query": "q"},
+    "ack": {"consumer": "c", "position": 1},
+    "next_events": {"consumer": "c"},
+    "tail_events": {},
+    "prune": {},
+}
+# Tested where they are at home: what they take is no value but a file or a connection.
+ELSEWHERE = {"adopt", "using", "close"}
+
+
+def operations() -> dict[str, Callable[..., Any]]:
+    found = inspect.getmembers(Coordinator, inspect.isfunction)
+    return {name: function for name, function in found if not name.startswith("_")}
+
+
+def parameters(operation: str) -> list[str]:
+    return list(inspect.signature(operations()[operation]).parameters)[1:]
+
+
+def test_every_parameter_of_every_operation_has_its_bad_values() -> None:
+    assert set(GOOD) == set(operations()) - ELSEWHERE
+    unknown = [
+        (operation, name)
+        for operation in GOOD
+        for name in parameters(operation)
+        if name not in KINDS and (operation, name) not in SPECIAL
+    ]
+    assert unknown == []
+
+
+@pytest.fixture
+def stage(board: Coordinator) -> Coordinator:
+    """One task that alice holds, one BLOCKED, one that bob submitted, one DONE, two TODO, and a reader."""
+    for _ in range(5):
+        board.dispatch(title="T", role="worker")
+    board.dispatch(title="Waits", role="worker", depends_on=["TASK-5"])
+    board.claim_task(task="TASK-1")
+    board.block(handle=board.claim_task(task="TASK-2"), reason="r")
+    board.complete(handle=board.claim_task(task="TASK-3", agent="bob"), review=True, agent="bob")
+    board.complete(handle=board.claim_task(task="TASK-4"))
+    board.next_events(consumer="c", from_start=True)
+    return board
+
+
+@pytest.mark.parametrize("operation", GOOD)
+def test_bad_values_are_refused_and_change_nothing(stage: Coordinator, board_url: str, operation: str) -> None:
+    def call(**values: Any) -> Any:
+        answer = getattr(stage, operation)(**GOOD[operation] | values)
+        return list(answer) if operation == "export" else answer
+
+    before = dump(board_url)
+    wrong = []
+    for name in parameters(operation):
+        for value in kind_of(operation, name).values():
+            shown = repr(value)[:60]
+            try:
+                call(**{name: value})
+            except (InvalidInput, NotFound) as error:
+                printable = "\ud800" not in error.message and "\0" not in error.message and len(error.message) < 2_000
+                if not printable or not str(error):
+                    wrong.append(f"{name}={shown}: cannot be printed: {error.message[:80]!r}")
+            except CoordinateError as error:
+                wrong.append(f"{name}={shown}: refused as {error.code}")
+            except Exception as error:
+                wrong.append(f"{name}={shown}: {type(error).__name__}: {str(error)[:80]!r}")
+            else:
+                wrong.append(f"{name}={shown}: accepted")
+        after = dump(board_url)
+        if after != before:
+            wrong.append(f"{name}: something changed: {[table for table in after if after[table] != before[table]]}")
+            before = after
+    assert wrong == []
+    call()
+
+
+@pytest.mark.parametrize("session", [3, "a\0b", "x" * 101, "two\nlines", "\ud800"])
+def test_a_connection_refuses_a_session_or_an_agent_that_is_no_name(board_url: str, session: Any) -> None:
+    with pytest.raises(InvalidInput):
+        coordinate.connect(board_url, agent="alice", session=session)
+    with pytest.raises(InvalidInput):
+        coordinate.connect(board_url, agent=session)
+
+
+def test_without_a_name_the_verbs_that_need_one_say_so(board_url: str) -> None:
+    with coordinate.connect(board_url) as nobody:
+        nobody.dispatch(title="T", role="worker")
+        calls: list[Callable[[], Any]] = [
+            lambda: nobody.claim_next(role="worker"),
+            lambda: nobody.claim_task(task="TASK-1"),
+            lambda: nobody.log_progress(handle="TASK-1@1", note="n"),
+            lambda: nobody.complete(handle="TASK-1@1"),
+            lambda: nobody.cancel(task="TASK-1"),
+            lambda: nobody.comment(task="TASK-1", text="t"),
+            lambda: nobody.approve_all(),
+            lambda: nobody.mine(),
+        ]
+        for call in calls:
+            with refused(board_url, InvalidInput, "no agent is named"):
+                call()
+
+
+def test_values_at_their_limits_are_taken(board: Coordinator) -> None:
+    task = board.dispatch(
+        title="🚀" * 500,
+        role="🚀" * 100,
+        project="p" * 100,
+        priority=999,
+        body="🚀" * 100_000,
+        dedup_key="k" * 200,
+        max_attempts=1000,
+    ).task
+    claim = board.claim_next(role="🚀" * 100, lease_seconds=604_800, agent="a" * 100, session="s" * 100)
+    board.log_progress(handle=claim, note="🚀" * 10_000, agent="a" * 100)
+    board.block(handle=claim, reason="🚀" * 1_000, agent="a" * 100)
+    board.unblock(task=task.id, note="n" * 10_000)
+    board.complete(handle=board.claim_task(task=task.id), result="🚀" * 100_000)
+    assert board.view(task=task.id).task.result == "🚀" * 100_000
+    board.emit(event_type="e" * 100, message="🚀" * 2_000, payload={"k": "🚀" * 90_000}, ttl_seconds=3_162_240_000)
+    board.prune()
+    assert board.list_tasks(query="🚀" * 10_000).tasks[0].id == task.id

@@ -1,0 +1,133 @@
+"""Figures and reasons: counts that agree with the tables, and truthful answers to why."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from coordinate import Coordinator
+from tests.clock import age
+from tests.tables import rows
+
+LATER = datetime(2090, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def busy(board: Coordinator) -> Coordinator:
+    """One task at each status, and one more TODO."""
+    for _ in range(7):
+        board.dispatch(title="T", role="worker")
+    board.claim_task(task="TASK-2")
+    board.block(handle=board.claim_task(task="TASK-3"), reason="no key")
+    board.complete(handle=board.claim_task(task="TASK-4"), review=True)
+    board.complete(handle=board.claim_task(task="TASK-5"))
+    board.cancel(task="TASK-6")
+    board.set_project(tasks=["TASK-7"], project="api")
+    return board
+
+
+def test_counts_agree_with_the_table(busy: Coordinator, board_url: str) -> None:
+    counted = dict(rows(board_url, "SELECT status, count(*) FROM tasks GROUP BY status"))
+    stats, status = busy.stats(), busy.status()
+    assert stats.by_status == status.by_status == counted
+    assert (stats.by_role, stats.total_tasks, status.total) == ({"worker": 7}, 7, 7)
+    assert (status.done_count, status.percent_done) == (1, round(100 / 6, 2))
+    assert busy.stats(project="api").by_status == {"TODO": 1}
+    assert busy.status(project="none").percent_done == 0.0
+    assert busy.status(project="none").by_status == {}
+
+
+def test_the_burn_down_ends_with_what_is_open_now(busy: Coordinator, board_url: str) -> None:
+    age(board_url, 86_400)
+    busy.dispatch(title="T", role="worker")
+    busy.cancel(task="TASK-1")
+    days = busy.status(days=3).burndown
+    assert len(days) == 3
+    assert [(day.created, day.done, day.cancelled, day.open) for day in days] == [
+        (0, 0, 0, 0),
+        (7, 1, 1, 5),
+        (1, 0, 1, 5),
+    ]
+    assert days[-1].day == datetime.now(UTC).strftime("%Y-%m-%d")
+    assert len(busy.status().burndown) == 14
+
+
+def test_why_says_what_a_task_waits_for(busy: Coordinator, board_url: str) -> None:
+    busy.dispatch(title="T", role="worker", depends_on=["TASK-1", "TASK-5"], not_before=LATER)
+    wanted = {
+        "TASK-1": ["ready"],
+        "TASK-2": ["held"],
+        "TASK-3": ["blocked"],
+        "TASK-4": ["in_review"],
+        "TASK-5": ["finished"],
+        "TASK-6": ["finished"],
+        "TASK-8": ["dependency", "not_before"],
+    }
+    for task, codes in wanted.items():
+        why = busy.why(task=task)
+        assert (task, [reason.code for reason in why.reasons]) == (task, codes)
+        assert why.ready is (codes == ["ready"])
+    held = busy.why(task="TASK-2").reasons[0]
+    assert (held.ref, held.until) == ("TASK-2@1", busy.mine()[0].lease_until)
+    assert "alice" in held.message
+    assert "no key" in busy.why(task="TASK-3").reasons[0].message
+    assert busy.why(task="TASK-8").reasons[0].ref == "TASK-1"
+    busy.claim_review(agent="rita")
+    assert "rita" in busy.why(task="TASK-4").reasons[0].message
+    age(board_url, 901)
+    assert busy.why(task="TASK-2").reasons[0].code == "expired"
+
+
+def test_ready_is_true_exactly_when_a_claim_would_take_it(board: Coordinator, board_url: str) -> None:
+    soon = datetime.now(UTC) + timedelta(hours=1)
+    board.dispatch(title="T", role="worker", not_before=soon)
+    board.dispatch(title="T", role="worker", depends_on=["TASK-1"])
+    assert [board.why(task=f"TASK-{n}").ready for n in (1, 2)] == [False, False]
+    assert not board.why_idle(role="worker").ready
+    assert board.claim_next(role="worker") is None
+    age(board_url, 3601)
+    assert board.why(task="TASK-1").ready
+    assert board.why_idle(role="worker").ready
+    assert board.claim_next(role="worker").task.id == "TASK-1"
+
+
+def test_why_idle_counts_what_stands_in_the_way_and_says_until_when(busy: Coordinator) -> None:
+    busy.dispatch(title="T", role="worker", not_before=LATER)
+    busy.dispatch(title="T", role="worker", depends_on=["TASK-1"])
+    busy.claim_task(task="TASK-1")
+    busy.claim_task(task="TASK-7")
+    why = busy.why_idle(role="worker")
+    reasons = {reason.code: reason for reason in why.reasons}
+    assert not why.ready
+    assert set(reasons) == {"dependency", "not_before", "held", "blocked", "in_review"}
+    assert reasons["not_before"].until == LATER
+    assert reasons["held"].until == min(task.lease_until for task in busy.mine())
+    assert reasons["held"].message.startswith("3 ")
+
+
+def test_why_idle_names_the_roles_that_have_work(board: Coordinator) -> None:
+    board.dispatch(title="T", role="reviewer")
+    reason = board.why_idle(role="worker").reasons[0]
+    assert reason.code == "no_tasks"
+    assert "reviewer (1)" in reason.message
+    assert board.why_idle(role="reviewer").reasons[0].code == "ready"
+
+
+def test_why_idle_tells_of_what_this_role_waits_for_in_vain_only(board: Coordinator) -> None:
+    board.dispatch(title="First", role="worker")
+    board.dispatch(title="Waits", role="other", depends_on=["TASK-1"])
+    board.cancel(task="TASK-1")
+    assert [reason.code for reason in board.why_idle(role="worker").reasons] == ["no_tasks"]
+    assert [reason.code for reason in board.why_idle(role="other").reasons] == ["dependency", "unreachable"]
+
+
+def test_lint_names_twins_by_the_first_of_them(board: Coordinator) -> None:
+    board.dispatch(title="Other", role="worker")
+    for _ in range(9):
+        board.dispatch(title="Twin", role="worker")
+    for number in range(3, 10):
+        board.cancel(task=f"TASK-{number}")
+    (issue,) = board.lint()
+    assert (issue.task_id, issue.severity) == ("TASK-2", "warn")
+    assert "1 other" in issue.message

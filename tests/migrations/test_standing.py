@@ -1,0 +1,218 @@
+"""What stands where a board was expected, and what each program does there: refused in words of its own, unchanged."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import coordinate
+from coordinate import errors
+from coordinate.db import knowledge, migrate
+from coordinate.db.dialect import is_postgres
+from tests.migrations.catalog import alembic, catalog, fill, path_of, run, unchanged
+from tests.migrations.test_chain import create_tables
+
+
+def open_and_look(url: str) -> None:
+    with coordinate.connect(url, agent="alice") as c:
+        c.list_tasks()
+
+
+def make(url: str) -> None:
+    coordinate.connect(url, create=True).close()
+
+
+def stamp(url: str, *versions: str) -> None:
+    listed = ", ".join(f"('{version}')" for version in versions)
+    run(
+        url,
+        "DELETE FROM coordinate_version",
+        *([f"INSERT INTO coordinate_version VALUES {listed}"] if versions else []),
+    )
+
+
+# --- a newer board, an older board, and one that contradicts itself ---------------------------------------------------
+
+
+def test_a_board_of_a_newer_version_is_refused_everywhere_and_not_touched(board_url: str) -> None:
+    """AL-01: an unknown revision, through the library, the migrations and Alembic's own command line."""
+    fill(board_url)
+    stamp(board_url, "7777")
+    with unchanged(board_url):
+        for act in (open_and_look, make, migrate.upgrade, migrate.check, lambda url: migrate.downgrade(url, "base")):
+            with pytest.raises(errors.SchemaAhead, match=r"newer version.*7777.*up to 0002") as refused:
+                act(board_url)
+            assert refused.value.exit_status == 6
+            assert refused.value.facts == {"revision": "7777", "known": knowledge.HEAD}
+        for command in (["current"], ["upgrade", "head"], ["downgrade", "base"], ["check"]):
+            said = alembic(*command, url=board_url, code=255)
+            assert "newer version" in said.stderr
+            assert "7777" in said.stderr
+            assert "Traceback" not in said.stderr
+    assert migrate.current(board_url).revisions == ("7777",)
+
+
+def test_a_newer_board_whose_window_admits_this_program_works_with_a_warning(board_url: str) -> None:
+    """AL-01, the other half: mixed versions work side by side as long as the newer one says so."""
+    stamp(board_url, "7777")
+    run(board_url, "UPDATE schema_window SET revision = '7777', oldest_writer = 2")
+    with coordinate.connect(board_url, agent="alice") as c:
+        c.dispatch(title="t", role="worker")
+        assert c.claim_next(role="worker")
+        assert len(c.database.warnings) == 1
+        assert "newer revision 7777" in c.database.warnings[0]
+
+
+def test_a_window_that_closes_under_an_open_program_stops_it_at_the_next_write(board_url: str) -> None:
+    with coordinate.connect(board_url, agent="alice") as c:
+        c.dispatch(title="t", role="worker")
+        run(board_url, "UPDATE schema_window SET revision = '7777', oldest_writer = 3")
+        stamp(board_url, "7777")
+        run(board_url, "CREATE TABLE later (id integer)")  # on SQLite any change of the schema is seen at once
+        c.database._idle = [(connection, None) for connection, _ in c.database._idle]  # as after 5 s, on Postgres
+        with pytest.raises(errors.SchemaAhead):
+            c.dispatch(title="u", role="worker")
+    assert run(board_url, "SELECT count(*) FROM tasks") == [(1,)]
+
+
+def test_several_version_rows_are_refused_and_not_touched(board_url: str) -> None:
+    """AL-01"""
+    for versions in (("0001", "0002"), ("0002", "7777")):
+        stamp(board_url, *versions)
+        with unchanged(board_url):
+            for act in (open_and_look, make, lambda url: migrate.downgrade(url, "base")):
+                with pytest.raises((errors.NotABoard, errors.SchemaAhead), match=r"2 schema versions|newer"):
+                    act(board_url)
+            alembic("upgrade", "head", url=board_url, code=255)
+
+
+def test_an_older_board_names_the_command_that_upgrades_it(board_url: str) -> None:
+    fill(board_url)
+    migrate.downgrade(board_url, "0001")
+    with unchanged(board_url), pytest.raises(errors.SchemaBehind, match=r"0001.*needs 0002") as refused:
+        open_and_look(board_url)
+    assert refused.value.exit_status == 6
+    assert "coordinate db upgrade" in refused.value.hint
+    assert "not up to date" in alembic("check", url=board_url, code=255).stderr
+    migrate.upgrade(board_url)
+    open_and_look(board_url)
+
+
+def test_a_window_that_contradicts_the_version_is_said_plainly(board_url: str) -> None:
+    run(board_url, "DELETE FROM schema_window")
+    with pytest.raises(errors.NotABoard, match="contradicts itself"):
+        open_and_look(board_url)
+
+
+# --- AL-13: tables, but not a board ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def place(db_url: str, tmp_path: Path) -> Iterator[str]:
+    yield db_url
+
+
+def test_tables_made_without_migrations_are_recognised_and_left_alone(place: str) -> None:
+    """AL-13"""
+    create_tables(place)
+    refused_unchanged(place, "tables of a board, but no record of their version", migrate.upgrade)
+
+
+def test_a_board_that_only_lost_its_record_is_offered_a_stamp_if_its_tables_match(board_url: str) -> None:
+    """AL-13: the offer is made when the tables are exactly those of the revision, and works; else it is not made."""
+    run(board_url, "DROP TABLE coordinate_version")
+    with unchanged(board_url), pytest.raises(errors.NotABoard) as refused:
+        migrate.upgrade(board_url)
+    offered = re.search(r"alembic (stamp \w+)", refused.value.hint)
+    assert offered
+    run(board_url, "ALTER TABLE tasks ADD COLUMN mood TEXT")
+    with pytest.raises(errors.NotABoard) as refused:
+        migrate.upgrade(board_url)
+    assert "stamp" not in refused.value.hint
+    run(board_url, "ALTER TABLE tasks DROP COLUMN mood")
+    alembic(*offered[1].split(), url=board_url)
+    open_and_look(board_url)
+
+
+def test_a_foreign_tasks_table_is_recognised_and_left_alone(place: str) -> None:
+    """AL-13"""
+    run(place, "CREATE TABLE tasks (id integer PRIMARY KEY, what text)", "INSERT INTO tasks VALUES (1, 'mine')")
+    refused_unchanged(place, "holds other tables (tasks) and no board", migrate.upgrade)
+
+
+def test_a_board_of_the_kanban_tool_is_sent_to_adoption(place: str) -> None:
+    """AL-13"""
+    run(place, *(f"CREATE TABLE {name} (id integer PRIMARY KEY)" for name in ("tasks", "notes", "history", "events")))
+    with unchanged(place), pytest.raises(errors.NotABoard, match="board of the kanban tool") as refused:
+        open_and_look(place)
+    assert "db adopt" in refused.value.hint
+    refused_unchanged(place, "board of the kanban tool", migrate.upgrade)
+
+
+def test_an_empty_version_table_is_recognised_and_left_alone(place: str) -> None:
+    """AL-13: alone it is an empty place, in which a board can be made; beside a board's tables it is no record."""
+    run(place, "CREATE TABLE coordinate_version (version_num varchar(32) NOT NULL)")
+    with unchanged(place), pytest.raises(errors.NotABoard, match="records 0 schema versions"):
+        open_and_look(place)
+    make(place)
+    run(place, "DELETE FROM coordinate_version")
+    refused_unchanged(place, "no record of their version", migrate.upgrade)
+
+
+def test_an_empty_file_is_no_board_and_stays_empty_until_one_is_made(sqlite_url: str) -> None:
+    """AL-13"""
+    path_of(sqlite_url).touch()
+    with unchanged(sqlite_url):
+        for act in (open_and_look, migrate.current, migrate.check, lambda url: migrate.downgrade(url, "base")):
+            with pytest.raises(errors.NoBoard, match="holds no board: it is empty"):
+                act(sqlite_url)
+        alembic("current", url=sqlite_url)
+    make(sqlite_url)
+    open_and_look(sqlite_url)
+
+
+@pytest.mark.parametrize("content", [b"Dear diary, ...\n" * 100, b"SQLite format 3\0" + b"\xff" * 4080, b"xy"])
+def test_a_file_that_is_not_sqlite_is_recognised_and_left_alone(sqlite_url: str, content: bytes) -> None:
+    """AL-13"""
+    path_of(sqlite_url).write_bytes(content)
+    refused_unchanged(sqlite_url, str(sqlite_url), migrate.current)
+
+
+def test_a_place_where_nothing_is_stays_empty_whatever_looks_there(db_url: str) -> None:
+    """No verb that only looks creates a file, a folder, a table."""
+    before = catalog(db_url) if is_postgres(db_url) else None
+    for act in (open_and_look, migrate.current, migrate.check, lambda url: migrate.downgrade(url, "base")):
+        with pytest.raises(errors.NoBoard):
+            act(db_url)
+    code = 0 if is_postgres(db_url) else 255
+    for command in (["current"], ["check"], ["downgrade", "base"], ["history", "-r", "current:head"]):
+        alembic(*command, url=db_url, code=255 if command == ["check"] else code)
+    if is_postgres(db_url):
+        assert catalog(db_url) == before
+    else:
+        assert list(path_of(db_url).parent.iterdir()) == []
+
+
+def test_a_board_is_made_beside_tables_of_others_that_are_in_nobodys_way(place: str) -> None:
+    """What `using()` is for: one transaction over a program's own tables and the board."""
+    run(place, "CREATE TABLE invoices (id integer PRIMARY KEY)", "INSERT INTO invoices VALUES (1)")
+    with unchanged(place), pytest.raises(errors.NotABoard, match="invoices"):
+        open_and_look(place)
+    make(place)
+    open_and_look(place)
+    assert migrate.check(place) == []
+    migrate.downgrade(place, "base")
+    assert run(place, "SELECT * FROM invoices") == [(1,)]
+
+
+def refused_unchanged(url: str, said: str, *acts: object) -> None:
+    with unchanged(url):
+        for act in (open_and_look, make, *acts):
+            with pytest.raises(errors.NotABoard, match=re.escape(said)) as refused:
+                act(url)  # type: ignore[operator]
+            assert refused.value.exit_status == 6
+        told = alembic("upgrade", "head", url=url, code=255)
+        assert "Traceback" not in told.stderr

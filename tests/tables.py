@@ -1,0 +1,104 @@
+"""A board's tables as they are, read and written past the product: what a test compares before and after."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+
+from coordinate.errors import CoordinateError
+
+# Giving positions to events is no change of the board: whoever reads first does it.
+TABLES = (
+    "tasks",
+    "task_dependencies",
+    "task_scopes",
+    "attempts",
+    "notes",
+    "history",
+    "events",
+    "event_cursors",
+    "counters",
+    "projects",
+)
+Dump = dict[str, list[tuple[Any, ...]]]
+
+
+def is_postgres(url: str) -> bool:
+    return url.startswith("postgresql://")
+
+
+def connect(url: str) -> Any:
+    """A connection of the bare driver, in autocommit."""
+    if is_postgres(url):
+        return psycopg.connect(url, autocommit=True)
+    return sqlite3.connect(url, isolation_level=None)
+
+
+def rows(url: str, sql: str) -> list[tuple[Any, ...]]:
+    """What one query answers."""
+    with closing(connect(url)) as connection:
+        return [tuple(row) for row in connection.execute(sql)]
+
+
+def run(url: str, *statements: str) -> None:
+    """Run statements for their effect."""
+    with closing(connect(url)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def dump(url: str) -> Dump:
+    """Every row of every table that a refusal must leave alone."""
+    with closing(connect(url)) as connection:
+        return {
+            table: sorted((tuple(row) for row in connection.execute(f"SELECT * FROM {table}")), key=repr)
+            for table in TABLES
+        }
+
+
+@contextmanager
+def nothing_changes(url: str) -> Iterator[None]:
+    before = dump(url)
+    yield
+    after = dump(url)
+    assert after == before, f"changed: {[table for table in TABLES if after[table] != before[table]]}"
+
+
+@contextmanager
+def refused(
+    url: str, error: type[CoordinateError], match: str | None = None
+) -> Iterator[pytest.ExceptionInfo[CoordinateError]]:
+    """The block is refused with exactly this error, and nothing in any table changes."""
+    with nothing_changes(url), pytest.raises(error, match=match) as caught:
+        yield caught
+    assert type(caught.value) is error
+
+
+def assert_sound(url: str) -> None:
+    """What holds of every board at every moment, read from the tables alone."""
+    wrong_counts = """
+        SELECT t.id, t.status, t.unmet_dependencies,
+               (SELECT count(*) FROM task_dependencies d WHERE d.task_id = t.id AND NOT d.met) AS unmet
+          FROM tasks t
+         WHERE t.unmet_dependencies <>
+               (SELECT count(*) FROM task_dependencies d WHERE d.task_id = t.id AND NOT d.met)"""
+    wrong_edges = """
+        SELECT d.task_id, d.depends_on_task_id FROM task_dependencies d
+          JOIN tasks t ON t.id = d.depends_on_task_id WHERE d.met <> (t.status = 'DONE')"""
+    wrong_holds = """
+        SELECT t.id, t.status FROM tasks t
+         WHERE (CASE WHEN t.status = 'IN_PROGRESS' THEN 1 ELSE 0 END) <>
+               (SELECT count(*) FROM attempts a WHERE a.task_id = t.id AND a.ended_at IS NULL
+                   AND a.attempt = t.attempt AND a.agent = t.assigned_agent)
+            OR t.attempt <> (SELECT count(*) FROM attempts a WHERE a.task_id = t.id)
+            OR t.attempt <> (SELECT coalesce(max(a.attempt), 0) FROM attempts a WHERE a.task_id = t.id)"""
+    wrong_story = """
+        SELECT t.id FROM tasks t WHERE (SELECT count(*) FROM history h WHERE h.task_id = t.id) <>
+               (SELECT count(*) FROM events e WHERE e.ref = t.id)"""
+    for question in (wrong_counts, wrong_edges, wrong_holds, wrong_story):
+        assert rows(url, question) == [], question
