@@ -41,11 +41,12 @@ def _perform(arguments: list[str]) -> int:
     """The whole call; every refusal and fault becomes a line on stderr and a status."""
     import click
 
-    from coordinate.cli.root import root
     from coordinate.errors import CoordinateError
 
     try:
-        return int(root.main(arguments, prog_name="coordinate", standalone_mode=False) or 0)
+        return _call(arguments)
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
     except CoordinateError as error:
         return _refused(error.as_dict(), error.exit_status)
     except click.UsageError as error:
@@ -54,7 +55,7 @@ def _perform(arguments: list[str]) -> int:
         return _refused({"error": error.format_message(), "code": "usage", "hint": hint}, 2)
     except click.ClickException as error:
         return _refused({"error": error.format_message(), "code": "usage", "hint": ""}, 2)
-    except (KeyboardInterrupt, click.Abort):
+    except KeyboardInterrupt:
         return 130
     except Terminated:
         return 143
@@ -67,6 +68,19 @@ def _perform(arguments: list[str]) -> int:
             sys.stderr.write(_without_secrets(traceback.format_exc()))
         hint = "this is a fault of coordinate: please report it, with what $COORDINATE_DEBUG=1 prints"
         return _refused({"error": f"{type(error).__name__}: {error}", "code": "internal", "hint": hint}, 1)
+
+
+def _call(arguments: list[str]) -> int:
+    """Not click's own `main`, which has ideas of its own about signals and closed pipes."""
+    from coordinate.cli.root import root
+
+    if instruction := os.environ.get("_COORDINATE_COMPLETE"):
+        from click.shell_completion import shell_complete
+
+        return shell_complete(root, {}, "coordinate", "_COORDINATE_COMPLETE", instruction)
+    with root.make_context("coordinate", arguments) as context:
+        root.invoke(context)
+    return 0
 
 
 def _refused(told: dict[str, Any], status: int) -> int:

@@ -77,7 +77,7 @@ def emit(
     append(
         tx,
         inputs.name(event_type, "event_type"),
-        inputs.payload(payload or {}),
+        inputs.payload({} if payload is None else payload),
         project=inputs.name(project, "project"),
         agent=inputs.agent(agent),
         ref=None if ref is None else inputs.line(ref, "ref", limit=inputs.TITLE_MAX),
@@ -104,10 +104,10 @@ def list_events(
     """
     found = tx.all(
         "events_latest",
-        event_type=event_type,
-        ref=ref,
-        project=project,
-        agent=by_agent,
+        event_type=inputs.name_or_none(event_type, "event_type"),
+        ref=None if ref is None else inputs.line(ref, "ref", limit=inputs.TITLE_MAX),
+        project=inputs.name_or_none(project, "project"),
+        agent=inputs.name_or_none(by_agent, "by_agent"),
         before=_position(before, "before"),
         limit=inputs.limit(limit),
     )
@@ -130,9 +130,9 @@ def search_events(
     found = tx.all(
         "events_search",
         needle=inputs.fold(inputs.text(query, "query", limit=inputs.QUERY_MAX)),
-        project=project,
-        any_type=None if event_types else "any",
-        event_types=[inputs.name(each, "event_type") for each in event_types or []],
+        project=inputs.name_or_none(project, "project"),
+        any_type="any" if event_types is None else None,
+        event_types=[] if event_types is None else inputs.names(event_types, "event_types"),
         before=_position(before, "before"),
         limit=inputs.limit(limit),
     )
@@ -144,8 +144,8 @@ def peek(tx: Tx, *, after: int, project: str | None = None, not_by: str | None =
     found = tx.all(
         "events_after",
         after=_position(after, "after"),
-        project=project,
-        not_by=not_by,
+        project=inputs.name_or_none(project, "project"),
+        not_by=inputs.name_or_none(not_by, "not_by"),
         limit=inputs.limit(limit),
     )
     return [_event(row) for row in found]
@@ -175,6 +175,8 @@ def next_events(
     """
     consumer = inputs.name(consumer, "consumer")
     limit = inputs.limit(limit, most=NEXT_MAX)
+    project, not_by = inputs.name_or_none(project, "project"), inputs.name_or_none(not_by, "not_by")
+    from_start, acknowledge = inputs.flag(from_start, "from_start"), inputs.flag(acknowledge, "acknowledge")
     here = _head(tx)
     tx.one("cursor_start", consumer=consumer, position=0 if from_start else int(here.position))
     cursor = tx.one("cursor", consumer=consumer)

@@ -10,6 +10,7 @@ belong to one of them, others cannot write there, and git does not track it (a c
 
 from __future__ import annotations
 
+import errno
 import functools
 import json
 import os
@@ -58,7 +59,7 @@ def runner(folder: Path | None, warn: Callable[[str], None]) -> Callable[[Events
         trusted = functools.cache(lambda path: _trusted(path, folder, once))
         for event in events if names else ():
             name = file_name(event["event_type"])
-            single = [hooks / each for each in (_endings(name)) if each in names]
+            single = [hooks / each for each in _endings(name) if each in names]
             several = _all_in(hooks / f"{name}.d", once) if f"{name}.d" in names else []
             if not single and not several:
                 continue
@@ -173,8 +174,6 @@ def _standard_error() -> IO[Any] | int:
 
 
 def _cure(path: Path, error: OSError) -> str:
-    import errno
-
     if error.errno == errno.ENOEXEC:
         return "its first line does not say with what (such as #!/bin/sh)"
     if error.errno == errno.ENOENT and path.exists():

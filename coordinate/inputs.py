@@ -76,6 +76,23 @@ def name(value: object, field: str) -> str:
     return line(value, field, limit=NAME_MAX)
 
 
+def name_or_none(value: object, field: str) -> str | None:
+    """A name that may be absent: an optional filter, a session."""
+    return None if value is None else name(value, field)
+
+
+def names(values: object, field: str) -> list[str]:
+    """Distinct names in the order given."""
+    return list(dict.fromkeys(name(value, field) for value in listed(values, field)))
+
+
+def listed(values: object, field: str) -> list[object]:
+    """Several values; a text is not taken for a list of letters."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise refuse(field, f"{field} must be a list, not {_kind(values)}")
+    return list(values)
+
+
 def agent(value: object, field: str = "agent") -> str:
     """An agent's name; missing is a clearer error than blank."""
     if value is None or value == "":
@@ -108,6 +125,13 @@ def integer(value: object, field: str, *, least: int, most: int) -> int:
     return value
 
 
+def flag(value: object, field: str) -> bool:
+    """True or False; nothing else stands for them."""
+    if not isinstance(value, bool):
+        raise refuse(field, f"{field} must be true or false, not {_kind(value)}")
+    return value
+
+
 def priority(value: object) -> int:
     return integer(value, "priority", least=0, most=PRIORITY_MAX)
 
@@ -124,7 +148,7 @@ def seconds(value: object, field: str, *, most: float) -> float:
     """A length of time in seconds, not negative, finite."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise refuse(field, f"{field} must be a number of seconds, not {_kind(value)}")
-    if not math.isfinite(value) or not 0 <= value <= most:
+    if not 0 <= value <= most:  # no NaN is
         raise refuse(field, f"{field} must be from 0 to {most:g} seconds")
     return float(value)
 
@@ -178,9 +202,7 @@ def task_number(value: str) -> int:
 
 def task_ids(values: object, field: str, *, most: int = IDS_MAX) -> list[str]:
     """Distinct task ids in the order given."""
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise refuse(field, f"{field} must be a list of task ids")
-    ids = list(dict.fromkeys(task_id(value, field) for value in values))
+    ids = list(dict.fromkeys(task_id(value, field) for value in listed(values, field)))
     if len(ids) > most:
         raise refuse(field, f"{field} names {len(ids)} tasks; at most {most} at once", most=most)
     return ids

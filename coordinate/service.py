@@ -283,12 +283,11 @@ class Coordinator:
     ) -> tuple[list[Event], int]:
         """The events behind a position (None: the head) in order, and the position to go on from. Moves no cursor."""
         self.database.number_events()
-        if after is None:
-            return [], self._perform(events.head, writes=False)
+        start = self._perform(events.head, writes=False) if after is None else after
         found = self._perform(
-            lambda tx: events.peek(tx, after=after, project=project, not_by=not_by, limit=limit), writes=False
+            lambda tx: events.peek(tx, after=start, project=project, not_by=not_by, limit=limit), writes=False
         )
-        return found, (found[-1].id or after) if found else after
+        return found, (found[-1].id or start) if found else start
 
     def export(self, *, page: int = tasks.EXPORT_PAGE) -> Iterator[ExportedTask]:
         """Everything there is about every task, by number, read page by page; what changes meanwhile may be in or out."""
@@ -304,7 +303,7 @@ class Coordinator:
         its own, so that others work on; interrupted, it has done part. Without `before` only expired events go.
         `dry_run` counts and removes nothing.
         """
-        before = None if before is None else inputs.instant(before, "before")
+        before, dry_run = None if before is None else inputs.instant(before, "before"), inputs.flag(dry_run, "dry_run")
         self.database.number_events()
         deleted = {"events": self._in_batches(events.prune_batch, before=before, dry_run=dry_run, limit=upkeep.BATCH)}
         for table in ("history", "notes"):
@@ -482,6 +481,7 @@ def connect(
     place = config.locate(None if target is None else str(target))
     if agent:
         inputs.agent(agent)
+    session = inputs.name_or_none(session or None, "session")
     if create:
         _make(place.target)
     engine = open_engine(

@@ -42,7 +42,11 @@ def connect(url: str) -> Any:
 def rows(url: str, sql: str) -> list[tuple[Any, ...]]:
     """What one query answers."""
     with closing(connect(url)) as connection:
-        return [tuple(row) for row in connection.execute(sql)]
+        return ask(connection, sql)
+
+
+def ask(connection: Any, sql: str) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in connection.execute(sql)]
 
 
 def run(url: str, *statements: str) -> None:
@@ -55,10 +59,7 @@ def run(url: str, *statements: str) -> None:
 def dump(url: str) -> Dump:
     """Every row of every table that a refusal must leave alone."""
     with closing(connect(url)) as connection:
-        return {
-            table: sorted((tuple(row) for row in connection.execute(f"SELECT * FROM {table}")), key=repr)
-            for table in TABLES
-        }
+        return {table: sorted(ask(connection, f"SELECT * FROM {table}"), key=repr) for table in TABLES}
 
 
 @contextmanager
@@ -81,6 +82,11 @@ def refused(
 
 def assert_sound(url: str) -> None:
     """What holds of every board at every moment, read from the tables alone."""
+    with closing(connect(url)) as connection:
+        assert_sound_over(connection)
+
+
+def assert_sound_over(connection: Any) -> None:
     wrong_counts = """
         SELECT t.id, t.status, t.unmet_dependencies,
                (SELECT count(*) FROM task_dependencies d WHERE d.task_id = t.id AND NOT d.met) AS unmet
@@ -101,4 +107,4 @@ def assert_sound(url: str) -> None:
         SELECT t.id FROM tasks t WHERE (SELECT count(*) FROM history h WHERE h.task_id = t.id) <>
                (SELECT count(*) FROM events e WHERE e.ref = t.id)"""
     for question in (wrong_counts, wrong_edges, wrong_holds, wrong_story):
-        assert rows(url, question) == [], question
+        assert ask(connection, question) == [], question

@@ -85,13 +85,14 @@ class Call:
         if self._run_hooks is None:
             from coordinate import config
 
-            folder = config.locate(self.target()).folder
-            if folder is None or not (folder / "hooks").is_dir():
+            place = config.locate(self.target())
+            # A folder that is refused was told among the board's warnings already.
+            if place.folder is None or place.refusals or not (place.folder / "hooks").is_dir():
                 self._run_hooks = lambda events: None
             else:
                 from coordinate import hooks
 
-                self._run_hooks = hooks.runner(folder, self.warn)
+                self._run_hooks = hooks.runner(place.folder, self.warn)
         self._run_hooks(events)
 
 

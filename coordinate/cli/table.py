@@ -19,7 +19,7 @@ _COLUMNS = (
     ("id", "created_at", "agent", "action", "attempt", "detail"),
 )
 _STYLES = {"DONE": "32", "IN_PROGRESS": "36", "IN_REVIEW": "35", "BLOCKED": "31", "CANCELLED": "2", "error": "31"}
-_WIDTH_MIN = 20
+_WIDTH_MIN = 8
 
 
 def as_table(value: Any) -> str:

@@ -1,12 +1,12 @@
 """A verified copy of a SQLite board beside it, made before its schema changes; the last three are kept.
 
-A crash leaves at most a file that ends in `.partial`: the final name appears only once the copy is whole and checked.
+A crash leaves at most a file that ends in `.partial`, which the next backup removes: the final name appears only once
+the copy is whole and checked.
 """
 
 from __future__ import annotations
 
 import os
-import secrets
 import sqlite3
 import stat
 from contextlib import closing
@@ -18,8 +18,9 @@ KEPT = 3
 
 
 def make(board: Path, revision: str) -> Path:
-    """Copy what is committed to `NAME.backup-REVISION-NUMBER`; others may read and write the board meanwhile."""
-    partial = board.with_name(f"{board.name}.backup-{secrets.token_hex(4)}.partial")
+    """Copy what is committed to `NAME.backup-REVISION-NUMBER`. The caller holds the board's write lock."""
+    partial = board.with_name(f"{board.name}.backup.partial")
+    partial.unlink(missing_ok=True)
     try:
         _copy(board, partial)
         made = [number for number, _ in _backups(board)]

@@ -31,6 +31,7 @@ Decoders = list[tuple[int, Callable[[Any], Any]]]
 
 POSTGRES_PREFIXES = ("postgresql://", "postgres://", "postgresql+psycopg://")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_KEYWORDS = re.compile(r"\s*(host|hostaddr|port|dbname|user|password|passfile|service|sslmode)\s*=")
 SQLITE_LEAST = (3, 35, 0)
 POSTGRES_LEAST = 140000
 
@@ -85,7 +86,8 @@ class Engine(Protocol):
 
 def is_postgres(target: str) -> bool:
     """Whether a target is a Postgres address; anything else is a path. Raises `InvalidInput` for other addresses."""
-    if _ADDRESS.match(target) and not target.startswith((*POSTGRES_PREFIXES, "sqlite:///")):
+    addressed = target.startswith((*POSTGRES_PREFIXES, "sqlite:///"))
+    if not addressed and (_ADDRESS.match(target) or _KEYWORDS.match(target)):
         # Not shown: taken for a path, it would put a password into file names and messages.
         raise errors.InvalidInput(
             "the address is of no database that this program knows",
@@ -147,7 +149,7 @@ class SQLite:
     def _open(self) -> sqlite3.Connection:
         # A file: address, so that SQLite makes no file unasked; quoted, so that # ? % in a path stay a path's.
         mode = "rwc" if self.create else "rw"
-        address = f"file:{quote(os.fspath(self.path))}?mode={mode}"
+        address = f"file:{quote(os.fsencode(self.path))}?mode={mode}"
         return sqlite3.connect(
             address,
             uri=True,
@@ -596,6 +598,21 @@ def adopt_connection(raw: Any) -> Engine:
     raise errors.UnsupportedConnection(
         f"using() needs a synchronous pysqlite or psycopg 3 connection, not {given}",
         hint="create_engine('postgresql+psycopg://…') or create_engine('sqlite:///…')",
+    )
+
+
+def join_transaction(raw: Any) -> None:
+    """See that a caller's connection is in a transaction; raises `UnsupportedConnection` where it commits by itself."""
+    if isinstance(raw, sqlite3.Connection):
+        if raw.in_transaction:
+            return
+        if raw.isolation_level is not None and getattr(raw, "autocommit", None) is not True:
+            raw.execute("BEGIN IMMEDIATE")  # the driver itself would begin at its first write, too late for ours
+            return
+    elif not raw.autocommit or raw.info.transaction_status != 0:
+        return
+    raise errors.UnsupportedConnection(
+        "the connection is in autocommit and in no transaction", hint="begin one: with engine.begin() as connection"
     )
 
 

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar, cast
 from coordinate import errors
 from coordinate.db import knowledge
 from coordinate.db.compiled import Statement
-from coordinate.db.dialect import Engine, Interrupted
+from coordinate.db.dialect import Engine, Interrupted, join_transaction
 
 R = TypeVar("R")
 
@@ -246,8 +246,19 @@ class Borrowed(Database):
             knowledge.check(self, self._connection)
             self._checked = True
         tx = Tx(self, self._connection)
-        answer = work(tx)
-        tx.finish()
+        if not writes:
+            return work(tx), tx.events
+        join_transaction(self._connection)
+        # A refused operation leaves nothing behind in a transaction that the caller may go on to commit.
+        self._connection.execute("SAVEPOINT coordinate")
+        try:
+            answer = work(tx)
+            tx.finish()
+        except BaseException:
+            self._connection.execute("ROLLBACK TO SAVEPOINT coordinate")
+            raise
+        finally:
+            self._connection.execute("RELEASE SAVEPOINT coordinate")
         return answer, tx.events
 
     def number_events(self, batch: int = 10_000) -> None:

@@ -29,7 +29,8 @@ from coordinate import config as settings
 from coordinate import errors
 from coordinate.db import backup, dialect, knowledge, schema
 
-LOCK_SECONDS = 5
+# Everybody else who comes waits behind a waiting ALTER: so not for long, and longer than any transaction of ours.
+LOCK_SECONDS = 2
 IDLE_SECONDS = 60
 WAIT_SECONDS = 120.0
 

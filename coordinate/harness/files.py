@@ -36,6 +36,7 @@ class Change:
     place: Path
     content: bytes | None
     made: bool = False
+    private: bool = False
     why: str = ""
 
 
@@ -56,10 +57,10 @@ def whole_file(root: Path, name: str, text: str) -> Change:
 
 
 def new_file(root: Path, name: str, content: bytes) -> Change:
-    """A file that is made once; from then on it is the user's."""
+    """A file that is made once, for the caller alone (0600); from then on it is the user's."""
     place, before = _look(root, name)
     if before is None:
-        return Change(name, place, content, made=True)
+        return Change(name, place, content, made=True, private=True)
     return Change(name, place, None, why="up to date" if before == content else "it was there already")
 
 
@@ -109,6 +110,8 @@ def write(change: Change) -> None:
                 file.write(change.content)
                 file.flush()
                 os.fsync(file.fileno())
+            if change.private:
+                partial.chmod(0o600)
             with suppress(FileNotFoundError):
                 _keep_owner(partial, change.place.stat())
             partial.replace(change.place)

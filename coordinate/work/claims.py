@@ -58,13 +58,14 @@ def queue_of(
     role, agent = inputs.name(role, "role"), inputs.agent(agent)
     project = None if project is None else inputs.name(project, "project")
     inputs.integer(count, "count", least=1, most=inputs.BATCH_MAX)
-    statement = "claim_next" + ("" if respect_dependencies else "_any") + ("" if project is None else "_project")
+    respects = inputs.flag(respect_dependencies, "respect_dependencies")
+    statement = "claim_next" + ("" if respects else "_any") + ("" if project is None else "_project")
     params: dict[str, object] = {
         "role": role,
         **({} if project is None else {"project": project}),
         "lease_seconds": None if lease_seconds is None else inputs.lease_seconds(lease_seconds),
         "agent": agent,
-        "session": session,
+        "session": inputs.name_or_none(session, "session"),
     }
     return Queue(statement, agent, params)
 
@@ -79,7 +80,7 @@ def take(tx: Tx, queue: Queue, count: int) -> list[Row]:
 
 def take_one(tx: Tx, task: str, lease_seconds: int | None, agent: str, session: str | None) -> Row:
     """Take one task by name; a lease on it that is past is taken back first."""
-    task_id, agent = inputs.task_id(task), inputs.agent(agent)
+    task_id, agent, session = inputs.task_id(task), inputs.agent(agent), inputs.name_or_none(session, "session")
     lease = None if lease_seconds is None else inputs.lease_seconds(lease_seconds)
     for expired in tx.all("task_take_back", task_id=task_id):
         _write_expiry(tx, expired)
@@ -239,7 +240,7 @@ def complete(tx: Tx, *, handle: str | Claim, review: bool = False, result: str |
     """
     if result is not None:
         result = inputs.text(result, "result")
-    verb = MOVE["submit" if review else "complete"]
+    verb = MOVE["submit" if inputs.flag(review, "review") else "complete"]
     done = _leave(tx, "claim_submit" if review else "claim_complete", verb, handle, agent, result=result)
     if not done.already and not review:
         dependencies.met_by(tx, done.task.id)
@@ -316,7 +317,7 @@ def complete_batch(tx: Tx, *, handles: list[str], review: bool = False, agent: s
 
     At most 100 handles. They are worked in one order, so two batches never wait for each other in a circle.
     """
-    agent = inputs.agent(agent)
+    agent, review = inputs.agent(agent), inputs.flag(review, "review")
     if not isinstance(handles, list | tuple) or not 1 <= len(handles) <= inputs.BATCH_MAX:
         raise InvalidInput(f"a batch takes 1 to {inputs.BATCH_MAX} handles", field="handles")
     wanted = dict.fromkeys(inputs.handle(each) for each in handles)

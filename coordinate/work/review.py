@@ -79,7 +79,9 @@ def approve_all(
     tx: Tx, *, project: str | None = None, override: str | None = None, limit: int = APPROVE_ALL_MAX, agent: str = ""
 ) -> list[Outcome]:
     """Approve what waits for review (at most 1,000, by priority); each answers for itself, a refused one stops none."""
-    project = None if project is None else inputs.name(project, "project")
+    project, agent = inputs.name_or_none(project, "project"), inputs.agent(agent)
+    if override is not None:
+        override = inputs.text(override, "override", limit=inputs.REASON_MAX, blank=False)
     found = tx.all("review_ids", project=project, limit=inputs.limit(limit, most=APPROVE_ALL_MAX))
     outcomes: dict[str, Outcome] = {}
     for row in sorted(found, key=lambda row: int(row.number)):

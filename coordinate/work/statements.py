@@ -35,6 +35,7 @@ from sqlalchemy import (
 
 from coordinate.db.portable import (
     BIGINT,
+    INSTANT,
     among,
     board_lock,
     const,
@@ -100,13 +101,15 @@ _BACK_IN_QUEUE = {
 
 # --- the queue: what is due, then the claim ---------------------------------------------------------------------------
 
+_first_expiry = select(func.min(t.lease_until, type_=DateTime(timezone=True))).where(_HELD).scalar_subquery()
+_first_due = (
+    select(func.min(t.parked_until, type_=DateTime(timezone=True))).where(t.parked != const("")).scalar_subquery()
+)
 add(
     "queue_due",
     "Whether some lease is past or something set aside is due; usually neither, and the claim follows at once.",
-    select(
-        exists(select(t.number).where(_HELD, t.lease_until <= now())).label("expired"),
-        exists(select(t.number).where(t.parked != const(""), t.parked_until <= now())).label("parked"),
-    ),
+    # The least of each by its index: asked whether any is past, Postgres may read all of them to find that none is.
+    select((_first_expiry <= now()).label("expired"), (_first_due <= now()).label("parked")),
 )
 _spent = t.expiries + const(1) >= t.max_attempts
 _taken_back = {
@@ -341,6 +344,7 @@ add(
 add("task_by_dedup_key", "The task that a retry means.", select(*_TASK).where(t.dedup_key == given_text("dedup_key")))
 add("tasks_by_id", "Several tasks by name.", select(*_TASK).where(among(t.id, "ids")).order_by(t.number))
 
+_lies_ahead = cast(given_instant("not_before"), INSTANT) > cast(given_instant("created_at"), INSTANT)
 add(
     "task_insert",
     "A new task.",
@@ -359,11 +363,8 @@ add(
             const(MAX_ATTEMPTS),
         ),
         not_before=given_instant("not_before"),
-        parked=case((given_instant("not_before") > given_instant("created_at"), const("later")), else_=const("")),
-        parked_until=case(
-            (given_instant("not_before") > given_instant("created_at"), given_instant("not_before")),
-            else_=const(None),
-        ),
+        parked=case((_lies_ahead, const("later")), else_=const("")),
+        parked_until=case((_lies_ahead, given_instant("not_before")), else_=const(None)),
         dedup_key=given_text("dedup_key"),
         created_by=given_text("created_by"),
         folded=given_text("folded"),
@@ -577,7 +578,7 @@ add(
         "depends_on_task_id",
         task_id=given_text("task_id"),
         depends_on_task_id=given_text("depends_on"),
-        met=select(t.status == const(DONE)).where(t.id == given_text("depends_on")).scalar_subquery(),
+        met=select((t.status == const(DONE)).label("met")).where(t.id == given_text("depends_on")).scalar_subquery(),
     ).returning(edge.met),
 )
 add(
@@ -884,14 +885,7 @@ add(
 add(
     "queue_next_due",
     "When the queue next changes by itself: the first lease to end, the first task to come due.",
-    select(
-        select(func.min(t.lease_until, type_=DateTime(timezone=True))).where(_HELD).scalar_subquery().label("expiry"),
-        select(func.min(t.parked_until, type_=DateTime(timezone=True)))
-        .where(t.parked != const(""))
-        .scalar_subquery()
-        .label("due"),
-        now().label("now"),
-    ),
+    select(_first_expiry.label("expiry"), _first_due.label("due"), now().label("now")),
 )
 add(
     "roles_with_ready",

@@ -88,7 +88,7 @@ def dispatch(
         dedup_key=dedup_key,
         max_attempts=max_attempts,
     )
-    return _write(tx, [new], {}, agent=agent or "system")[0]
+    return _write(tx, [new], {}, agent=agent)[0]
 
 
 def dispatch_plan(
@@ -98,8 +98,14 @@ def dispatch_plan(
 
     Dependencies may name other tasks of the plan by their local key, or tasks that exist. Raises as `dispatch`.
     """
-    from coordinate.plans import order_of  # only who dispatches a plan pays for loading it
+    from coordinate.plans import PlannedTask, order_of  # only who dispatches a plan pays for loading it
 
+    if not isinstance(plan, list | tuple) or not all(isinstance(each, PlannedTask) for each in plan):
+        raise InvalidInput("plan must be a list of PlannedTask", hint="see plans.parse_plan", field="plan")
+    if not all(
+        isinstance(name, str) for each in plan for name in (each.key, *inputs.listed(each.depends_on, "depends_on"))
+    ):
+        raise InvalidInput("keys and dependencies of a plan are texts", field="depends_on")
     ordered = order_of(plan)
     if not ordered:
         raise InvalidInput("the plan has no tasks", field="plan")
@@ -127,7 +133,7 @@ def dispatch_plan(
         index: [place[name] if name in place else inputs.task_id(name, "depends_on") for name in names]
         for index, names in waits.items()
     }
-    return _write(tx, news, local, agent=agent or "system")
+    return _write(tx, news, local, agent=agent)
 
 
 def _checked(*, depends_on: Sequence[str], scopes: Sequence[str], **given: Any) -> _New:
@@ -149,9 +155,8 @@ def _checked(*, depends_on: Sequence[str], scopes: Sequence[str], **given: Any) 
 
 
 def _patterns(scopes: Sequence[str]) -> list[str]:
-    if isinstance(scopes, str):
-        raise InvalidInput("scopes must be a list of patterns", field="scopes")
-    patterns = list(dict.fromkeys(paths.canonical(pattern) for pattern in scopes))
+    given = [inputs.text(pattern, "scopes") for pattern in inputs.listed(scopes, "scopes")]
+    patterns = list(dict.fromkeys(map(paths.canonical, given)))
     if len(patterns) > SCOPES_MAX:
         raise InvalidInput(f"a task declares at most {SCOPES_MAX} scopes, not {len(patterns)}", field="scopes")
     return patterns
@@ -159,7 +164,7 @@ def _patterns(scopes: Sequence[str]) -> list[str]:
 
 def _write(tx: Tx, news: list[_New], local: dict[int, list[int | str]], *, agent: str) -> list[Dispatched]:
     """Write new tasks in order. The counter's row, locked first, also keeps two with one dedup key apart."""
-    author = agent if agent == "system" else inputs.agent(agent)
+    author = _author(agent)
     known = _already_dispatched(tx, news)
     fresh = [index for index in range(len(news)) if index not in known]
     if not fresh:
@@ -190,6 +195,11 @@ def _write(tx: Tx, news: list[_New], local: dict[int, list[int | str]], *, agent
             tx.announce("ready")
     tasks = story.tasks_of(tx, [rows[ids[index]] for index in range(len(news))])
     return [Dispatched(task, already=index in known) for index, task in enumerate(tasks)]
+
+
+def _author(agent: str) -> str:
+    """Whoever is named; the board itself where nobody is."""
+    return "system" if agent in ("", "system") else inputs.agent(agent)
 
 
 def _already_dispatched(tx: Tx, news: list[_New]) -> dict[int, Row]:
@@ -326,7 +336,9 @@ def edit(
     """
     task_id, agent = inputs.task_id(task), inputs.agent(agent)
     before = story.find(tx, task_id, lock=True)
-    if expected_revision is not None and before.revision != expected_revision:
+    if expected_revision is not None and before.revision != inputs.integer(
+        expected_revision, "expected_revision", least=0, most=inputs.BIGINT_MAX
+    ):
         raise OutdatedRevision(
             f"{task_id} is at revision {before.revision}, not {expected_revision}: somebody changed it",
             hint=f"read it again: coordinate task view {task_id}",
@@ -348,7 +360,7 @@ def edit(
         if max_attempts is None
         else inputs.integer(max_attempts, "max_attempts", least=1, most=inputs.ATTEMPTS_MAX),
     }
-    if clear_not_before:
+    if inputs.flag(clear_not_before, "clear_not_before"):
         wanted["not_before"] = None
     old = {name: getattr(before, "role_boundary" if name == "role" else name) for name in wanted}
     changed = {name: old[name] for name in wanted if wanted[name] != old[name]}
@@ -383,21 +395,21 @@ def _brief(value: object) -> str:
 
 def set_priority(tx: Tx, *, tasks: Sequence[str], priority: int, agent: str = "system") -> int:
     """Give several tasks one priority, in one transaction; unknown ids are left out. Returns how many changed."""
-    priority = inputs.priority(priority)
+    priority, agent = inputs.priority(priority), _author(agent)
     rows = _set_many(tx, "tasks_set_priority", tasks, priority=priority)
     for row in rows:
         detail = f"priority set to {priority}"
-        story.record(tx, row, "UPDATE", "task.priority_updated", agent=agent or "system", detail=detail)
+        story.record(tx, row, "UPDATE", "task.priority_updated", agent=agent, detail=detail)
     return len(rows)
 
 
 def set_project(tx: Tx, *, tasks: Sequence[str], project: str, agent: str = "system") -> int:
     """Move several tasks to one project, in one transaction; unknown ids are left out. Returns how many changed."""
-    project = inputs.name(project, "project")
+    project, agent = inputs.name(project, "project"), _author(agent)
     rows = _set_many(tx, "tasks_set_project", tasks, project=project)
     for row in rows:
         detail = f"project set to {project}"
-        story.record(tx, row, "UPDATE", "task.project_updated", agent=agent or "system", detail=detail)
+        story.record(tx, row, "UPDATE", "task.project_updated", agent=agent, detail=detail)
     return len(rows)
 
 
@@ -519,7 +531,7 @@ def _page_after(mark: str | None) -> dict[str, Any]:
             "after_created_at": inputs.parse_instant(created_at, "after"),
             "after_number": inputs.integer(int(number), "after", least=0, most=inputs.BIGINT_MAX),
         }
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, TypeError):
         raise InvalidInput("after is no page mark", hint="give the `next` of the page before", field="after") from None
 
 

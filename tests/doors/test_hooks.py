@@ -349,6 +349,49 @@ def test_hooks_run_after_the_commit_and_not_for_what_was_refused(board_url: str,
     ]
 
 
+# --- from the command line --------------------------------------------------------------------------------------------
+
+
+def command(where: Path, *args: str) -> tuple[dict, list[dict]]:
+    """Run a command that must succeed; returns its answer and the JSON lines on its standard error."""
+    clean = {name: value for name, value in here().items() if not name.startswith("COORDINATE_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "coordinate", *args],
+        cwd=where,
+        env=clean,
+        capture_output=True,
+        check=True,
+        text=True,
+        timeout=60,
+    )
+    return json.loads(done.stdout), [json.loads(line) for line in done.stderr.splitlines()]
+
+
+def test_the_commands_answer_and_exit_status_are_the_same_whatever_a_hook_does(folder: Path) -> None:
+    """IF-01, IF-04"""
+    command(folder.parent, "init")
+    hook(folder, "task-created", """echo '{"event": "printed"}'; exit 1""")
+    hook(folder, "task-created.d/a", "exit 0", 0o600)
+    answer, said = command(folder.parent, "task", "dispatch", "--title", "t", "--role", "worker")
+    assert answer["id"] == "TASK-1"
+    assert said == [
+        {"event": "printed"},
+        {"warning": "hook task-created failed with exit status 1"},
+        {"warning": "hook task-created.d/a cannot be run: it is not executable (chmod +x)"},
+    ]
+
+
+def test_a_refused_folder_is_told_once_and_stops_no_command(folder: Path, tmp_path: Path) -> None:
+    command(folder.parent, "init")
+    hook(folder, "task-created", f"touch '{tmp_path}/ran'")
+    folder.chmod(0o770)
+    answer, said = command(folder.parent, "task", "dispatch", "--title", "t", "--role", "worker")
+    assert answer["id"] == "TASK-1"
+    (line,) = said
+    assert "is not used for settings and hooks" in line["warning"]
+    assert not (tmp_path / "ran").exists()
+
+
 # --- whose hooks ------------------------------------------------------------------------------------------------------
 
 

@@ -191,6 +191,15 @@ def test_a_folder_that_others_can_write_is_told(project: Path) -> None:
     assert "can be written by others" in warning
 
 
+@pytest.mark.parametrize("umask", ["000", "002", "077"])
+def test_what_init_makes_is_trusted_whatever_the_umask(project: Path, tmp_path: Path, umask: str) -> None:
+    command = f'umask {umask}; exec "{sys.executable}" -m coordinate init --db "{tmp_path}/b.db" --harness claude'
+    done = subprocess.run(["sh", "-c", command], cwd=project, env=environment(), capture_output=True, check=True)
+    assert json.loads(done.stdout)["warnings"] == []
+    assert run(project, "init")["board"]["database"] == f"{tmp_path}/b.db"
+    assert stat.S_IMODE((project / "CLAUDE.md").stat().st_mode) == 0o666 & ~int(umask, 8)
+
+
 def test_settings_that_are_not_trusted_are_not_passed_over(project: Path, tmp_path: Path) -> None:
     set_up(project, None, db=str(tmp_path / "team.db"))
     (project / ".coordinate").chmod(0o770)

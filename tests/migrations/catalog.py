@@ -10,15 +10,19 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import psycopg
+import pytest
 from alembic import command
 from alembic.config import Config
+from sqlalchemy import create_engine
 
 import coordinate
+from coordinate.db import schema
 from coordinate.db.dialect import is_postgres
 from tests.postgres import local_binaries
 
@@ -32,22 +36,22 @@ POSTGRES_CATALOG = {
           FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
           LEFT JOIN pg_collation l ON l.oid = a.attcollation
           LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-         WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'v', 'p', 'm')
+         WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relkind IN ('r', 'v', 'p', 'm')
            AND a.attnum > 0 AND NOT a.attisdropped""",
     "constraints": """
         SELECT conrelid::regclass::text, conname, contype::text, pg_get_constraintdef(oid) FROM pg_constraint
-         WHERE connamespace = current_schema()::regnamespace""",
+         WHERE connamespace = quote_ident(current_schema())::regnamespace""",
     "indexes": "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = current_schema()",
     "functions": """
-        SELECT proname, pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = current_schema()::regnamespace""",
+        SELECT proname, pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = quote_ident(current_schema())::regnamespace""",
     "triggers": """
         SELECT tgname, pg_get_triggerdef(t.oid) FROM pg_trigger t JOIN pg_class c ON c.oid = tgrelid
-         WHERE c.relnamespace = current_schema()::regnamespace AND NOT tgisinternal""",
+         WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND NOT tgisinternal""",
     "sequences": """
         SELECT sequencename, data_type::text, start_value, increment_by FROM pg_sequences
          WHERE schemaname = current_schema()""",
     "types": """
-        SELECT typname FROM pg_type WHERE typnamespace = current_schema()::regnamespace AND typtype <> 'c'
+        SELECT typname FROM pg_type WHERE typnamespace = quote_ident(current_schema())::regnamespace AND typtype <> 'c'
            AND typelem = 0""",
 }
 
@@ -220,3 +224,43 @@ def _state(url: str) -> Any:
         return catalog(url), rows(url)
     folder = path_of(url).parent
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+def create_tables(url: str) -> None:
+    address = url.replace("postgresql://", "postgresql+psycopg://", 1) if is_postgres(url) else f"sqlite:///{url}"
+    engine = create_engine(address)
+    with engine.begin() as connection:
+        schema.create_all(connection)
+    engine.dispose()
+
+
+def a_second_place(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> AbstractContextManager[str]:
+    if engine == "sqlite":
+        return nullcontext(str(tmp_path / f"{token_hex(4)}.db"))
+    return request.getfixturevalue("postgres").schema()
+
+
+# A migration behind the product's own, which a test may break and mend.
+
+LATER = """
+import sqlalchemy as sa
+from alembic import op
+revision, down_revision, branch_labels, depends_on = "{revision}", "{before}", None, None
+def upgrade():
+    op.create_table("later_{revision}", sa.Column("id", sa.Integer(), primary_key=True))
+    op.add_column("tasks", sa.Column("mood_{revision}", sa.Text()))
+    {fault}
+    op.execute("UPDATE schema_window SET revision = '{revision}'")
+def downgrade():
+    {fault}
+    op.drop_column("tasks", "mood_{revision}")
+    op.drop_table("later_{revision}")
+"""
+FAILS = "INSERT INTO there_is_no_such_table VALUES (1)"
+FAULT = f'op.execute("{FAILS}")'
+
+
+def write_later(scripts: Path, revision: str, before: str, *, fault: str = "pass") -> None:
+    (scripts / "versions" / f"{revision}_later.py").write_text(
+        LATER.format(revision=revision, before=before, fault=fault)
+    )

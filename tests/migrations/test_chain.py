@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
-from secrets import token_hex
 
 import psycopg
 import pytest
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine, event
+from sqlalchemy import event
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError
 
 import coordinate
-from coordinate.db import knowledge, migrate, schema
+from coordinate.db import knowledge, migrate
 from coordinate.db.dialect import is_postgres
-from tests.migrations.catalog import CHECKOUT, alembic, catalog, fill, path_of, rows, run, run_script, step
+from tests.migrations.catalog import (
+    CHECKOUT,
+    FAILS,
+    FAULT,
+    a_second_place,
+    alembic,
+    catalog,
+    create_tables,
+    fill,
+    path_of,
+    rows,
+    run,
+    run_script,
+    step,
+    write_later,
+)
 from tests.postgres import Server
 
 REVISIONS = list(knowledge.REVISIONS)
@@ -123,20 +136,6 @@ def without_what_no_table_is(found: dict[str, list[tuple[str, ...]]]) -> dict[st
     }
 
 
-def create_tables(url: str) -> None:
-    address = url.replace("postgresql://", "postgresql+psycopg://", 1) if is_postgres(url) else f"sqlite:///{url}"
-    engine = create_engine(address)
-    with engine.begin() as connection:
-        schema.create_all(connection)
-    engine.dispose()
-
-
-def a_second_place(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> AbstractContextManager[str]:
-    if engine == "sqlite":
-        return nullcontext(str(tmp_path / f"{token_hex(4)}.db"))
-    return request.getfixturevalue("postgres").schema()
-
-
 def refuses_an_illegal_status(url: str) -> None:
     columns = "id, number, title, status, role_boundary, created_at, updated_at"
     moment = "'2030-01-31T12:00:00.000Z'"
@@ -187,38 +186,6 @@ def test_check_sees_what_was_changed_by_hand(board_url: str) -> None:
 
 
 # --- a migration that fails -------------------------------------------------------------------------------------------
-
-LATER = """
-import sqlalchemy as sa
-from alembic import op
-revision, down_revision, branch_labels, depends_on = "{revision}", "{before}", None, None
-def upgrade():
-    op.create_table("later_{revision}", sa.Column("id", sa.Integer(), primary_key=True))
-    op.add_column("tasks", sa.Column("mood_{revision}", sa.Text()))
-    {fault}
-    op.execute("UPDATE schema_window SET revision = '{revision}'")
-def downgrade():
-    {fault}
-    op.drop_column("tasks", "mood_{revision}")
-    op.drop_table("later_{revision}")
-"""
-FAILS = "INSERT INTO there_is_no_such_table VALUES (1)"
-FAULT = f'op.execute("{FAILS}")'
-
-
-@pytest.fixture
-def scripts(tmp_path: Path) -> Path:
-    """The product's migrations, and two more behind them that a test may break and mend."""
-    copy = Path(shutil.copytree(CHECKOUT / "alembic", tmp_path / "scripts 100%"))
-    write_later(copy, "9001", knowledge.HEAD)
-    write_later(copy, "9002", "9001")
-    return copy
-
-
-def write_later(scripts: Path, revision: str, before: str, *, fault: str = "pass") -> None:
-    (scripts / "versions" / f"{revision}_later.py").write_text(
-        LATER.format(revision=revision, before=before, fault=fault)
-    )
 
 
 def test_a_revision_that_fails_half_way_leaves_none_of_it_and_can_be_run_again(board_url: str, scripts: Path) -> None:

@@ -13,8 +13,7 @@ import pytest
 
 from coordinate.db import knowledge, migrate
 from coordinate.db.dialect import is_postgres
-from tests.migrations.catalog import catalog, fill, path_of, rows, run
-from tests.migrations.test_chain import a_second_place
+from tests.migrations.catalog import a_second_place, catalog, fill, path_of, rows, run
 
 PROCESSES, THREADS, ROUNDS = 6, 4, 20
 

@@ -12,8 +12,7 @@ import coordinate
 from coordinate import errors
 from coordinate.db import knowledge, migrate
 from coordinate.db.dialect import is_postgres
-from tests.migrations.catalog import alembic, catalog, fill, path_of, run, unchanged
-from tests.migrations.test_chain import create_tables
+from tests.migrations.catalog import alembic, catalog, create_tables, fill, path_of, run, unchanged
 
 
 def open_and_look(url: str) -> None:

@@ -499,12 +499,12 @@ RETURNING counters.value;
 -- why: Whether some lease is past or something set aside is due; usually neither, and the claim follows at once.
 -- takes: nothing
 -- gives: expired boolean, parked boolean
-SELECT EXISTS (SELECT tasks.number
+SELECT (SELECT min(tasks.lease_until) AS min_1
 FROM tasks
-WHERE tasks.status = 'IN_PROGRESS' AND tasks.lease_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))) AS
-    expired, EXISTS (SELECT tasks.number
+WHERE tasks.status = 'IN_PROGRESS') <= (SELECT date_trunc('milliseconds', clock_timestamp())) AS expired, (SELECT
+    min(tasks.parked_until) AS min_2
 FROM tasks
-WHERE tasks.parked != '' AND tasks.parked_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))) AS parked;
+WHERE tasks.parked != '') <= (SELECT date_trunc('milliseconds', clock_timestamp())) AS parked;
 
 -- name: queue_take_back
 -- why: Take back a batch of tasks whose lease is past, the longest past first; spent ones become BLOCKED.
@@ -1099,9 +1099,10 @@ INSERT INTO tasks (id, number, title, body, status, role_boundary, project, prio
     parked_until, dedup_key, created_by, folded, created_at, updated_at) VALUES (:id, :number, :title, :body, 'TODO',
     :role, :project, :priority, coalesce(CAST(:max_attempts AS BIGINT), (SELECT projects.max_attempts
 FROM projects
-WHERE projects.name = :project), 5), :not_before, CASE WHEN (:not_before > :created_at) THEN 'later' ELSE '' END, CASE
-    WHEN (:not_before > :created_at) THEN :not_before ELSE NULL END, :dedup_key, :created_by, :folded, :created_at,
-    :created_at);
+WHERE projects.name = :project), 5), :not_before, CASE WHEN (CAST(:not_before AS TIMESTAMP WITH TIME ZONE) >
+    CAST(:created_at AS TIMESTAMP WITH TIME ZONE)) THEN 'later' ELSE '' END, CASE WHEN (CAST(:not_before AS TIMESTAMP
+    WITH TIME ZONE) > CAST(:created_at AS TIMESTAMP WITH TIME ZONE)) THEN :not_before ELSE NULL END, :dedup_key,
+    :created_by, :folded, :created_at, :created_at);
 
 -- name: scope_insert
 -- why: A pattern that a task declares.
@@ -1411,7 +1412,7 @@ LIMIT :limit;
 -- takes: task_id text, depends_on text
 -- gives: met boolean
 INSERT INTO task_dependencies (task_id, depends_on_task_id, met) VALUES (:task_id, :depends_on, (SELECT tasks.status =
-    'DONE' AS anon_1
+    'DONE' AS met
 FROM tasks
 WHERE tasks.id = :depends_on)) ON CONFLICT (task_id, depends_on_task_id) DO NOTHING
 RETURNING task_dependencies.met;

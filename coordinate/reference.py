@@ -1,0 +1,538 @@
+"""`python -m coordinate.reference [FOLDER]` writes the reference pages of the documentation (FOLDER: docs).
+
+Each page is printed from the thing itself: commands, operations, errors, tables, states. What only a reader needs, the
+words beside a column or an index, stands here; a column without words is a fault. A test keeps the pages equal.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import MISSING, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from sqlalchemy import CheckConstraint, Column, ForeignKeyConstraint, Index, Table
+
+from coordinate import errors, records, service, states
+from coordinate.cli.root import LazyGroup, root
+from coordinate.cli.shared import global_options
+from coordinate.db.portable import ENGINES
+from coordinate.db.schema import metadata
+from coordinate.service import Coordinator
+
+Row = Iterable[str]
+MADE = "<!-- Made by `python -m coordinate.reference`; do not edit. -->\n"
+BLOCK = re.compile(r"(<!-- states:begin -->\n).*?(<!-- states:end -->)", re.DOTALL)
+
+EXITS = {
+    0: "done; also “nothing to do”",
+    1: "a fault of coordinate",
+    2: "refused by the rules, or bad usage",
+    3: "held by another",
+    4: "the claim is stale, or the revision outdated",
+    5: "the database is unreachable or busy: try again",
+    6: "no board here, or its schema is behind or ahead",
+    8: "waited in vain (`events next --wait`)",
+    130: "interrupted (Ctrl-C)",
+    141: "nobody read the output to its end; what was asked for is done",
+    143: "terminated",
+}
+
+# Codes that only the command line has: they are no class, because no caller in Python meets them.
+COMMAND_LINE_CODES = {
+    "usage": ("2", "An unknown command or flag, or flags that do not go together."),
+    "exec_failed": ("its own", "The program of `events tail --exec` failed three times; the exit status is its own."),
+}
+
+
+def main() -> None:
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs")
+    for name, page in PAGES.items():
+        (folder / name).write_text(page(), encoding="utf-8")
+    concepts = folder / "concepts.md"
+    concepts.write_text(with_states(concepts.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+# --- the command line -------------------------------------------------------------------------------------------------
+
+
+def cli_page() -> str:
+    """Every command: usage, what it does, its own options, an example."""
+    found = list(commands())
+    listed = [(f"[`{path}`](#{_anchor(path)})", line) for path, line, _ in found]
+    return _page(
+        "The command line",
+        "What holds for every command stands first, then each command by name. `coordinate COMMAND --help` says the"
+        " same.",
+        "## Output",
+        "stdout carries one JSON document, also on a terminal, because agents run under one. `--format table`, or"
+        " `COORDINATE_FORMAT=table`, prints columns for people. `export` and `events tail` print one JSON document a"
+        " line. SQL, skills and scripts are printed as they are; with `--json` they come as a JSON document.",
+        "An error is one JSON line on stderr: `error` (a sentence), `code` (see [errors](errors.md)), `hint` (what to"
+        ' do next), then facts such as `task_id`, `holder`, `until`. A warning is a JSON line with `"warning"`. Times'
+        " are RFC 3339 in UTC. Durations are seconds, or `90s`, `10m`, `2h`, `3d`.",
+        _exit_table(),
+        "## Options of every command",
+        "They may stand anywhere in the line; the one nearest to its end wins.",
+        _table(("option", "meaning"), [_option(option, root) for option in global_options()]),
+        "| variable | meaning |\n|---|---|\n"
+        "| `COORDINATE_DB`, `COORDINATE_AGENT`, `COORDINATE_SESSION`, `COORDINATE_FORMAT` | the options above |\n"
+        "| `COORDINATE_BUSY_SECONDS` | how long to wait for a locked SQLite board (30) |\n"
+        "| `COORDINATE_SYNCHRONOUS` | how hard SQLite syncs: NORMAL (default), FULL, EXTRA, OFF |\n"
+        "| `COORDINATE_DEBUG` | `1` adds the traceback of a fault of coordinate |\n"
+        "| `NO_COLOR` | tables without colours |",
+        "`.coordinate/config.toml` may hold `db`, `busy_seconds` and `synchronous`. A flag wins over a variable, a"
+        " variable over the file, the file over the default.",
+        "## Commands",
+        _table(("command", "what it does"), listed),
+        "`coordinate task batch …` is another way to say `coordinate batch …`.",
+        *(_command(path, command) for path, _, command in found),
+    )
+
+
+def commands() -> Iterator[tuple[str, str, click.Command]]:
+    """Every command as (words, one line, command), in the order of the help; a group in two places once, at the top."""
+
+    def walk(group: LazyGroup, path: str) -> Iterator[tuple[str, str, click.Command]]:
+        for name, (_, _, line) in group.table.items():
+            command = group.get_command(click.Context(group), name)
+            assert command is not None
+            if not isinstance(command, LazyGroup):
+                yield f"{path} {name}", line, command
+            elif group is root or root.table.get(name) != group.table[name]:
+                yield from walk(command, f"{path} {name}")
+
+    return walk(root, "coordinate")
+
+
+def _command(path: str, command: click.Command) -> str:
+    text, _, example = re.sub(r"\n\n(\x08\n)?Example:\s*", "\0", inspect.cleandoc(command.help or "")).partition("\0")
+    usage = " ".join([path, *command.collect_usage_pieces(click.Context(command))])
+    own = [param for param in command.params if isinstance(param, click.Option) and param.expose_value]
+    return _joined(
+        f"### `{path}`",
+        f"```\n{usage}\n```",
+        text.replace("\x08\n", ""),
+        _table(("option", "meaning"), [_option(option, command) for option in own]) if own else "",
+        f"Example: `{' '.join(example.split())}`" if example else "",
+    )
+
+
+def _option(option: click.Option, command: click.Command) -> Row:
+    record = option.get_help_record(click.Context(command))
+    assert record is not None
+    names, said = record
+    return f"`{names}`", " ".join(said.replace("[required]", "Required.").split())
+
+
+def _exit_table() -> str:
+    return "## Exit status\n\n" + _table(("status", "meaning"), [(str(exit_), said) for exit_, said in EXITS.items()])
+
+
+# --- Python -----------------------------------------------------------------------------------------------------------
+
+# Where a reader looks for an operation. One that is named nowhere here is listed at the end, not lost.
+CHAPTERS = {
+    "Dispatch": ("dispatch", "dispatch_plan"),
+    "Take a task and hold it": (
+        *("claim_next", "claim_batch", "claim_task", "log_progress", "extend_lease", "keep_alive", "complete"),
+        *("complete_batch", "block", "release", "transfer", "mine"),
+    ),
+    "Review": ("claim_review", "approve", "approve_all", "reject"),
+    "Steer": (
+        *("unblock", "cancel", "reopen", "comment", "edit", "set_priority", "set_project", "set_project_defaults"),
+        *("depend_add", "depend_remove"),
+    ),
+    "Look": (
+        *("view", "list_tasks", "export", "export_page", "list_projects", "stats", "status", "lint", "why", "why_idle"),
+    ),
+    "Events": ("emit", "list_events", "search_events", "next_events", "ack", "tail_events", "prune"),
+    "The board itself": ("using", "adopt", "close"),
+}
+
+
+def python_page() -> str:
+    """Every operation of Coordinator: signature and docstring; then the records that come back."""
+    named = [name for names in CHAPTERS.values() for name in names]
+    rest = tuple(name for name in operations() if name not in named)
+    chapters = {**CHAPTERS, **({"More": rest} if rest else {})}
+    kinds = [kind for kind in vars(records).values() if inspect.isclass(kind) and is_dataclass(kind)]
+    return _page(
+        "Python",
+        "`coordinate.connect` opens a board; the `Coordinator` it gives has every operation below. Arguments are given"
+        " by name. `agent` and `session` are filled in from the connection where they are left out. A handle is a text"
+        " (`TASK-12@3`) or the `Claim` itself. Times are aware datetimes; naive ones are refused. Any operation may"
+        " raise `InvalidInput` for a value that may not come in, and `Busy` or `Unreachable` when the database does"
+        " not answer; see [errors](errors.md).",
+        "Each operation is one transaction. A Coordinator may be shared by threads and used after a fork.",
+        "## Open a board",
+        *(_operation(function) for function in (service.connect, service.adopt)),
+        *(
+            _joined(f"## {chapter}", *(_operation(getattr(Coordinator, name)) for name in names))
+            for chapter, names in chapters.items()
+        ),
+        "## What comes back",
+        "Frozen records. `coordinate.records.as_json` makes plain JSON values of any of them.",
+        *(_record(kind) for kind in kinds),
+    )
+
+
+def operations() -> list[str]:
+    """The names of all that a Coordinator can do."""
+    return [name for name, value in vars(Coordinator).items() if not name.startswith("_") and callable(value)]
+
+
+def _operation(function: Callable[..., Any]) -> str:
+    signature = inspect.signature(function)
+    params = [param for name, param in signature.parameters.items() if name not in ("tx", "self")]
+    shown = [_parameter(param) for param in params]
+    if any(param.kind is param.KEYWORD_ONLY for param in params):
+        shown.insert(next(i for i, param in enumerate(params) if param.kind is param.KEYWORD_ONLY), "*")
+    line = f"{function.__name__}({', '.join(shown)}) -> {signature.return_annotation}"
+    if len(line) > 100:
+        body = "".join(f"    {each},\n" for each in shown)
+        line = f"{function.__name__}(\n{body}) -> {signature.return_annotation}"
+    return _joined(f"### `{function.__name__}`", f"```\n{line}\n```", inspect.getdoc(function) or "")
+
+
+def _parameter(param: inspect.Parameter) -> str:
+    default = "" if param.default is param.empty else f" = {param.default!r}"
+    return f"{param.name}: {param.annotation}{default}"
+
+
+def _record(kind: type) -> str:
+    said = inspect.getdoc(kind) or ""
+    held = [
+        f"`{field.name}` {field.type}" + ("" if field.default is MISSING else f" = {field.default!r}")
+        for field in fields(kind)
+    ]
+    return _joined(f"### `{kind.__name__}`", "" if said == kind.__name__ else said, ", ".join(held) + ".")
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def errors_page() -> str:
+    """Every error: code, class, exit status, HTTP status, sentence."""
+    return _page(
+        "Errors",
+        "A program tells errors apart by `code`; codes are stable. On the command line an error is one JSON line on"
+        " stderr and an exit status, in Python an exception of `coordinate.errors` with `message`, `hint`, `facts`,"
+        " `code`, `exit_status` and `http_status`. Whatever is refused has changed nothing. “Nothing to claim” is an"
+        " answer, not an error.",
+        _exit_table(),
+        "## Codes",
+        _table(
+            ("code", "in Python", "exit", "HTTP", "when"),
+            [
+                (f"`{kind.code}`", f"`{kind.__name__}`", str(kind.exit_status), str(kind.http_status), _sentence(kind))
+                for kind in error_classes()
+            ],
+        ),
+        "Only the command line has these:",
+        _table(
+            ("code", "exit", "when"),
+            [(f"`{code}`", exit_, said) for code, (exit_, said) in COMMAND_LINE_CODES.items()],
+        ),
+    )
+
+
+def error_classes() -> list[type[errors.CoordinateError]]:
+    """All of them, as `errors.py` lists them."""
+    return [
+        kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, errors.CoordinateError)
+    ]
+
+
+def _sentence(kind: type) -> str:
+    return " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
+
+
+# --- states -----------------------------------------------------------------------------------------------------------
+
+
+def with_states(page: str) -> str:
+    """The same page with the diagram and the moves between its marks brought up to date."""
+    found, times = BLOCK.subn(lambda match: f"{match[1]}\n{states_block()}\n\n{match[2]}", page)
+    if times != 1:
+        raise ValueError("the page must have the marks states:begin and states:end once")
+    return found
+
+
+def states_block() -> str:
+    """The diagram of a task's states, who moves at each, and every move."""
+    arrows: dict[tuple[str, str], list[str]] = {}
+    for move in states.MOVES:
+        for source in move.sources:
+            arrows.setdefault((source, move.target), []).append(move.verb)
+    lines = [f"    {source} --> {target}: {', '.join(verbs)}" for (source, target), verbs in arrows.items()]
+    moves = [
+        (f"`{move.verb}`", ", ".join(move.sources), move.target, move.owner, f"`{move.action}`", f"`{move.event}`")
+        for move in states.MOVES
+    ]
+    return _joined(
+        "```mermaid\nstateDiagram-v2\n    [*] --> TODO: dispatch\n" + "\n".join(lines) + "\n```",
+        _table(("status", "whose move it is"), [(f"`{status}`", states.OWNERS[status]) for status in states.STATUSES]),
+        _table(("move", "from", "to", "by", "in the history", "event"), moves),
+    )
+
+
+# --- the schema -------------------------------------------------------------------------------------------------------
+
+TABLES = {
+    "projects": "Settings of a project. A project needs no row here to have tasks.",
+    "tasks": "One row for each task: what it says, where it stands, who holds it.",
+    "task_dependencies": "Who waits for whom: one row for each edge.",
+    "task_scopes": "The paths and globs that a task says it will change.",
+    "attempts": "Every holding of a task by an agent, past and present. The attempt's number is the fencing token.",
+    "notes": "What was written on a task, by its holders, reviewers and anybody.",
+    "history": "Every change of a task, in the transaction of the change.",
+    "events": "The log that programs follow: one row for each event, in the transaction of the change.",
+    "event_feed": "The one order of events. On SQLite it is a view in which the position is the event's id.",
+    "event_feed_state": "How far the numbering of events has come; one row.",
+    "event_cursors": "How far each consumer has read; delivered and acknowledged are kept apart.",
+    "counters": "The last number of each kind that was given out.",
+    "schema_window": "The oldest schema knowledge that may still write to this database; one row.",
+}
+
+COLUMNS = {
+    "projects": {
+        "name": "The project.",
+        "lease_seconds": "How long a claim lasts; NULL: 900.",
+        "max_attempts": "Leases that may expire before a task is BLOCKED; NULL: 5.",
+        "closed_at": "When it was closed. Nothing sets it yet.",
+    },
+    "tasks": {
+        "id": "`TASK-12`.",
+        "number": "12: the tie-break of every order, so that TASK-2 comes before TASK-10.",
+        "title": "One line, at most 500 characters.",
+        "body": "What the worker needs to know, at most 100,000 characters.",
+        "status": "Where it stands; see [the states](concepts.md#states).",
+        "role_boundary": "The role that may claim it.",
+        "project": "The project it belongs to.",
+        "priority": "0 to 999, lower is sooner.",
+        "assigned_agent": "Who holds it; NULL unless IN_PROGRESS.",
+        "session_id": "The run of that agent, if the claim named one.",
+        "lease_until": "When the hold may be taken over; NULL unless IN_PROGRESS.",
+        "lease_seconds": "The length that the lease was claimed with; renewals use it.",
+        "attempt": "The latest attempt's number, 0 before the first claim. `id@attempt` is the handle.",
+        "expiries": "Leases that expired since the task last became TODO by unblock, reject or reopen.",
+        "claimed_by": "The first agent that claimed it; never changed.",
+        "max_attempts": "When `expiries` reaches it, the task becomes BLOCKED.",
+        "not_before": "Not to be claimed before this time.",
+        "unmet_dependencies": "How many of its edges are not met; always equal to their count.",
+        "parked": "Why it is set aside from the queue: '' (it is not), later, scope, reserved.",
+        "parked_until": "When it is due to be put back.",
+        "reserved_for": "For whom it is set aside. Nothing sets it yet.",
+        "reviewer": "Who has reserved its review.",
+        "review_until": "Until when.",
+        "rejected_attempt": "The attempt that was last rejected; later ones are this round of work.",
+        "result": "What came of it, as its completion said.",
+        "dedup_key": "The key that makes a repeated dispatch answer this task.",
+        "created_by": "Who dispatched it.",
+        "revision": "Rises with every change but a lease's renewal by `keep_alive`.",
+        "folded": "Title and body without letter case, for the search.",
+        "created_at": "When it was dispatched.",
+        "updated_at": "When it last changed.",
+        "finished_at": "When it became DONE or CANCELLED.",
+    },
+    "task_dependencies": {
+        "task_id": "The task that waits.",
+        "depends_on_task_id": "The task that must be DONE first.",
+        "met": "Whether it is.",
+    },
+    "task_scopes": {
+        "task_id": "The task.",
+        "pattern": "A path or glob in its canonical form.",
+        "mode": "exclusive or shared. Every scope is declared exclusive now.",
+    },
+    "attempts": {
+        "task_id": "The task.",
+        "attempt": "1, 2, 3… for each task, never used twice.",
+        "agent": "Who held it.",
+        "session_id": "Which run of the agent, if the claim named one.",
+        "started_at": "When it was claimed, or received.",
+        "ended_at": "When the hold ended; NULL while it lasts.",
+        "outcome": "How it ended: " + ", ".join(states.OUTCOMES) + ".",
+        "reason": "Why, if somebody said so.",
+    },
+    "notes": {
+        "id": "Rises; never returns.",
+        "task_id": "The task.",
+        "author": "Who wrote it; `system` for the board itself.",
+        "note_type": ", ".join(states.NOTE_TYPES) + "; NULL for adopted notes without one.",
+        "content": "The text, at most 10,000 characters.",
+        "folded": "The text without letter case, for the search.",
+        "created_at": "When it was written.",
+    },
+    "history": {
+        "id": "Rises; never returns.",
+        "task_id": "The task.",
+        "agent": "Who did it; `system` for the board itself.",
+        "action": "What was done: CLAIM, COMPLETE…; see [the states](concepts.md#states).",
+        "attempt": "The attempt it belongs to, if any.",
+        "detail": "The reason, or what was changed.",
+        "created_at": "When.",
+    },
+    "events": {
+        "id": "Rises; never returns. On Postgres it is not the order: see `event_feed`.",
+        "created_at": "When it was logged.",
+        "event_type": "`task.completed` and the like, or a type of your own.",
+        "payload": "A JSON object.",
+        "ttl_seconds": "How long it is kept at least; NULL keeps it for ever.",
+        "project": "The project it belongs to.",
+        "agent": "In whose name.",
+        "ref": "What it is about: a task, a path.",
+        "message": "For people.",
+        "folded": "Message, reference and payload values without letter case, for the search.",
+        "xid": "The transaction that logged it; the numbering compares it with snapshots.",
+    },
+    "event_feed": {
+        "position": "The event's place in the one order; what commands show as an event's id.",
+        "event_id": "The event.",
+    },
+    "event_feed_state": {
+        "id": "Always 1.",
+        "position": "The last position given out.",
+        "snapshot": "What was visible when the numbering last ran.",
+        "cluster": "Which server wrote that snapshot: it means nothing on another, after a restore.",
+    },
+    "event_cursors": {
+        "consumer": "The reader's name.",
+        "delivered": "The last position it was handed.",
+        "acknowledged": "The last position it has finished with.",
+        "updated_at": "When either moved.",
+    },
+    "counters": {
+        "kind": "`task`: task numbers. `events_pruned`: up to where the log was pruned.",
+        "value": "The last number given out.",
+    },
+    "schema_window": {
+        "id": "Always 1.",
+        "revision": "The revision that set it.",
+        "oldest_writer": "The oldest revision whose programs may still write here.",
+    },
+}
+
+QUESTIONS = {
+    "idx_tasks_claim": "Which ready task of a role is next?",
+    "idx_tasks_claim_project": "Which ready task of a role in one project is next?",
+    "idx_tasks_lease": "Whose lease is past?",
+    "idx_tasks_parked": "What was set aside and is due?",
+    "idx_tasks_holder": "What does an agent hold?",
+    "idx_tasks_review": "What waits for review?",
+    "idx_tasks_dedup": "Which task was dispatched with this key?",
+    "idx_tasks_project": "Which tasks of a project stand at a status, in the queue's order?",
+    "idx_task_dependencies_reverse": "Who waits for this task?",
+    "idx_attempts_open": "Does somebody hold it? At most one open attempt for each task.",
+    "idx_notes_task": "Which notes has a task, newest first?",
+    "idx_history_task": "What happened to a task, newest first?",
+    "idx_events_xid": "Which events came with transactions that the last numbering had not seen?",
+}
+
+
+def schema_page() -> str:
+    """Every table: columns, indexes with the question each answers, constraints."""
+    return _page(
+        "The schema",
+        "One schema on both engines, made by the migrations. The names of `tasks`, `task_dependencies`, `notes`,"
+        " `history` and `events` are public: read them with your own SQL. To change rows, use the commands: they keep"
+        " counts, history and events true.",
+        "Text sorts by code point on both engines (collation `C` on Postgres). Times are `timestamptz` on Postgres; on"
+        " SQLite they are UTC texts of one width, `2030-01-31T12:00:00.000Z`, which sort as times. Ids of notes,"
+        " history and events never return (AUTOINCREMENT, identity). `coordinate_version` is Alembic's own table: the"
+        " revision the schema stands at.",
+        *(_table_section(table) for table in metadata.tables.values()),
+    )
+
+
+def _table_section(table: Table) -> str:
+    name, only = table.name, table.info.get("only")
+    on_postgres = " On Postgres only." if only and name != "event_feed" else ""
+    indexes = sorted(table.indexes, key=lambda index: str(index.name))
+    return _joined(
+        f"## `{name}`",
+        TABLES[name] + on_postgres,
+        _table(
+            ("column", "SQLite", "Postgres", "default", "meaning"), [_column(name, column) for column in table.columns]
+        ),
+        _table(
+            ("index", "on", "where", "the question it answers"),
+            [_index(index) for index in indexes],
+        )
+        if indexes
+        else "",
+        "Constraints: " + "; ".join(_constraints(table)) + ".",
+    )
+
+
+def _column(table: str, column: Column[Any]) -> Row:
+    types = [column.type.compile(ENGINES[engine]).split(" COLLATE")[0] for engine in ("sqlite", "postgresql")]
+    if column.info.get("only") == "postgresql":
+        types[0] = "–"
+    null = "" if column.nullable else " NOT NULL"
+    shown = [kind if kind == "–" else f"{kind}{null}" for kind in types]
+    return f"`{column.name}`", *shown, _default(column), COLUMNS[table][column.name]
+
+
+def _default(column: Column[Any]) -> str:
+    if column.identity is not None:
+        return "the next"
+    given: Any = column.server_default
+    if given is None:
+        return ""
+    text = getattr(given.arg, "text", given.arg)
+    return f"`{text}`" if text else "`''`"
+
+
+def _index(index: Index) -> Row:
+    on = ", ".join(f"`{column.name}`" for column in index.columns)
+    where = index.dialect_options["postgresql"]["where"]
+    unique = "unique: " if index.unique else ""
+    name = str(index.name)
+    only = " (Postgres only)" if index.info.get("only") else ""
+    return f"`{name}`{only}", unique + on, "" if where is None else f"`{where}`", QUESTIONS[name]
+
+
+def _constraints(table: Table) -> Iterator[str]:
+    yield f"primary key ({', '.join(f'`{column.name}`' for column in table.primary_key)})"
+    for constraint in sorted(table.constraints, key=lambda each: str(each.name)):
+        if isinstance(constraint, CheckConstraint):
+            yield f"`{constraint.sqltext}`"
+        elif isinstance(constraint, ForeignKeyConstraint):
+            (key,) = constraint.elements
+            yield f"`{key.parent.name}` is a row of `{key.column.table.name}`, and goes with it"
+        elif constraint is not table.primary_key:
+            yield f"unique ({', '.join(f'`{column.name}`' for column in constraint.columns)})"  # type: ignore[attr-defined]
+
+
+# --- markdown ---------------------------------------------------------------------------------------------------------
+
+PAGES = {"cli.md": cli_page, "python.md": python_page, "errors.md": errors_page, "schema.md": schema_page}
+
+
+def _page(title: str, *parts: str) -> str:
+    return _joined(f"# {title}", MADE.strip(), *parts) + "\n"
+
+
+def _joined(*parts: str) -> str:
+    return "\n\n".join(part for part in parts if part)
+
+
+def _table(head: Row, rows: Iterable[Row]) -> str:
+    head = list(head)
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def _anchor(heading: str) -> str:
+    """How GitHub links to a heading."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+if __name__ == "__main__":
+    main()

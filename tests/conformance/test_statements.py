@@ -1,0 +1,196 @@
+"""The compiled SQL: what Core prints, what each engine accepts, and a claim that walks an index without a sort."""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import coordinate
+from coordinate import Coordinator
+from coordinate.compile_sql import FOLDER, ROOMS, compile_all
+from coordinate.db.compiled import Library
+from coordinate.db.dialect import Postgres, SQLite
+from tests.tables import connect, is_postgres, run
+
+
+def test_the_files_equal_what_core_prints(engine: str) -> None:
+    assert (FOLDER / f"{engine}.sql").read_text(encoding="utf-8") == compile_all(engine), (
+        "run: python -m coordinate.compile_sql"
+    )
+
+
+def test_every_declared_statement_can_be_found_by_name(engine: str) -> None:
+    declared = [each.name for room in ROOMS for each in room.declared if each.only in ("", engine)]
+    assert Library(engine).names() == declared
+
+
+def test_no_value_of_a_statement_was_made_up_by_the_compiler(engine: str) -> None:
+    """Every bind is one that a caller gives, and all that a header promises stands in the text."""
+    library = Library(engine)
+    for name in library.names():
+        statement = library[name]
+        binds = set(re.findall(r"(?<!:):([a-z_][a-z0-9_]*)", re.sub(r"'[^']*'", "", statement.sql)))
+        assert binds == set(statement.takes), name
+        assert "param_" not in statement.sql, name
+        assert not re.search(r"\banon_\d", statement.sql), name
+
+
+def test_the_engine_accepts_every_statement(board_url: str, engine: str) -> None:
+    library = Library(engine)
+    with closing(connect(board_url)) as connection:
+        for name in library.names():
+            statement = library[name]
+            if not is_postgres(board_url):
+                connection.execute(f"EXPLAIN {statement.sql}", dict.fromkeys(statement.takes))
+                continue
+            sql, _ = Postgres(board_url).binder(statement)
+            answer = connection.pgconn.prepare(b"", sql.encode())
+            assert answer.status == psycopg.pq.ExecStatus.COMMAND_OK, f"{name}: {answer.error_message.decode()}"
+
+
+def test_every_result_has_the_columns_that_its_header_says(board_url: str, engine: str) -> None:
+    library = Library(engine)
+    with closing(connect(board_url)) as connection:
+        for name in library.names():
+            statement = library[name]
+            if not is_postgres(board_url):
+                connection.execute("BEGIN")
+                asked = dict.fromkeys(statement.takes, 0)
+                try:
+                    columns = connection.execute(f"SELECT * FROM ({statement.sql})", asked).description or ()
+                except Exception:
+                    columns = None  # a change cannot stand in a sub-select
+                connection.execute("ROLLBACK")
+                found = None if columns is None else [column[0] for column in columns]
+            else:
+                connection.pgconn.prepare(b"", Postgres(board_url).binder(statement)[0].encode())
+                described = connection.pgconn.describe_prepared(b"")
+                found = [described.fname(number).decode() for number in range(described.nfields)]
+            assert found in (None, list(statement.gives)), name
+
+
+# --- the claim's plan -------------------------------------------------------------------------------------------------
+
+# 5,000 urgent tasks that wait for one, 1,000 that others hold, 13,998 whose time has not come, and behind them one free.
+FILL = (
+    """INSERT INTO tasks (id, number, title, status, role_boundary, priority, unmet_dependencies, parked, parked_until,
+                          not_before, assigned_agent, lease_until, created_at, updated_at)
+       WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
+       SELECT 'TASK-' || i, i, 'T',
+              CASE WHEN i BETWEEN 5002 AND 6001 THEN 'IN_PROGRESS' ELSE 'TODO' END,
+              CASE WHEN i = 1 THEN 'human' ELSE 'worker' END,
+              CASE WHEN i = 20000 THEN 500 ELSE 1 END,
+              CASE WHEN i BETWEEN 2 AND 5001 THEN 1 ELSE 0 END,
+              CASE WHEN i BETWEEN 6002 AND 19999 THEN 'later' ELSE '' END,
+              CASE WHEN i BETWEEN 6002 AND 19999 THEN {later} END,
+              CASE WHEN i BETWEEN 6002 AND 19999 THEN {later} END,
+              CASE WHEN i BETWEEN 5002 AND 6001 THEN 'agent-' || (i % 50) END,
+              CASE WHEN i BETWEEN 5002 AND 6001 THEN {later} END,
+              {now}, {now} FROM n""",
+    """INSERT INTO task_dependencies (task_id, depends_on_task_id, met)
+       SELECT id, 'TASK-1', false FROM tasks WHERE unmet_dependencies = 1""",
+    "UPDATE counters SET value = 20000 WHERE kind = 'task'",
+    "ANALYZE",
+)
+TIMES = {
+    "sqlite": {"now": "'2026-01-01T00:00:00.000Z'", "later": "'2090-01-01T00:00:00.000Z'"},
+    "postgresql": {
+        "now": "CAST('2026-01-01T00:00:00Z' AS timestamptz)",
+        "later": "CAST('2090-01-01T00:00:00Z' AS timestamptz)",
+    },
+}
+
+
+@pytest.fixture
+def crowd(board_url: str, engine: str) -> str:
+    run(board_url, *(statement.format(**TIMES[engine]) for statement in FILL))
+    return board_url
+
+
+def test_a_free_task_behind_20000_others_is_found(crowd: str) -> None:
+    with coordinate.connect(crowd, agent="alice") as board:
+        assert board.claim_next(role="worker").task.id == "TASK-20000"
+        assert board.claim_next(role="worker") is None
+        board.complete(handle=board.claim_next(role="human"))
+        assert [claim.task.number for claim in board.claim_batch(role="worker", count=3)] == [2, 3, 4]
+
+
+GIVEN = {
+    "role": "worker",
+    "project": "default",
+    "limit": 1,
+    "lease_seconds": None,
+    "agent": "alice",
+    "session": None,
+    "task_id": "TASK-9",
+}
+
+
+def plan_of(url: str, name: str) -> list[str]:
+    """The plan of a statement as the engine runs it; on Postgres the generic one, which knows no value."""
+    with closing(connect(url)) as connection:
+        if not is_postgres(url):
+            sql, bind = SQLite(url).binder(Library("sqlite")[name])
+            values = {key: GIVEN[key] for key in Library("sqlite")[name].takes}
+            return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", bind(values))]
+        statement = Library("postgresql")[name]
+        sql, bind = Postgres(url).binder(statement)
+        connection.execute(f"PREPARE asked AS {sql}")
+        plans = []
+        for mode in ("force_generic_plan", "force_custom_plan"):
+            connection.execute(f"SET plan_cache_mode = {mode}")
+            values = bind({key: GIVEN[key] for key in statement.takes})
+            shown = ", ".join("NULL" if value is None else f"'{value}'" for value in values)
+            asked = f"EXECUTE asked({shown})" if values else "EXECUTE asked"
+            plans += [row[0] for row in connection.execute(f"EXPLAIN {asked}")]
+        return plans
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("claim_next", "idx_tasks_claim"),
+        ("claim_next_project", "idx_tasks_claim_project"),
+        ("queue_due", "idx_tasks_lease"),
+        ("queue_due", "idx_tasks_parked"),
+        ("queue_take_back", "idx_tasks_lease"),
+        ("queue_unpark", "idx_tasks_parked"),
+        ("queue_next_due", "idx_tasks_lease"),
+        ("handles_held", "idx_tasks_holder"),
+    ],
+)
+def test_the_hot_statements_walk_their_index_and_sort_nothing(crowd: str, name: str, index: str) -> None:
+    plan = plan_of(crowd, name)
+    text = "\n".join(plan)
+    assert re.search(rf"\b{index}\b", text), text
+    assert not re.search(r"\bSort\b|TEMP B-TREE|Seq Scan on tasks|SCAN tasks(?! USING)", text), text
+
+
+def test_a_waiting_look_walks_the_index_too(crowd: str, engine: str) -> None:
+    """The last look of a claim, which on Postgres waits for rows that others have locked."""
+    if engine == "postgresql":
+        text = "\n".join(plan_of(crowd, "claim_next_wait"))
+        assert "idx_tasks_claim" in text
+        assert "Sort" not in text
+    else:
+        assert "claim_next_wait" not in Library(engine)
+
+
+def test_the_files_ship_beside_the_code() -> None:
+    assert {path.name for path in Path(FOLDER).glob("*.sql")} == {"sqlite.sql", "postgresql.sql"}
+
+
+def test_a_board_runs_on_these_files_alone(board: Coordinator) -> None:
+    """Every statement that the program asks for by name is there: the sources are read for such names."""
+    package = Path(coordinate.__file__).parent
+    asked = set()
+    for source in package.rglob("*.py"):
+        text = source.read_text(encoding="utf-8")
+        asked |= set(re.findall(r"\b(?:tx|self)\.(?:one|all|run|run_many|where_needed)\(\s*\"([a-z_]+)\"", text))
+    known = set(Library("sqlite").names()) | set(Library("postgresql").names())
+    assert asked
+    assert asked - known == set()

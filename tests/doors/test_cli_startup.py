@@ -1,0 +1,69 @@
+"""What a call costs before it does anything: the hot verbs load neither SQLAlchemy nor Alembic, help loads nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.doors.command import Command
+
+# Runs the command line as the console script does, then says on stderr what was loaded.
+WATCHED = """
+import json, sys
+from coordinate.__main__ import main
+sys.argv = ["coordinate", *sys.argv[1:]]
+try:
+    main()
+finally:
+    print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+"""
+
+HOT = [
+    ("task", "dispatch", "--title", "t", "--role", "worker", "--depends-on", "TASK-1"),
+    ("task", "claim-next", "--agent", "a", "--role", "worker", "--count", "2"),
+    ("task", "claim-next", "--agent", "a", "--role", "worker", "--why"),
+    ("task", "log-progress", "TASK-1@1", "--agent", "a", "--note", "n"),
+    ("task", "extend-lease", "TASK-1@1", "--agent", "a"),
+    ("task", "mine", "--agent", "a"),
+    ("task", "view", "TASK-1"),
+    ("task", "complete", "TASK-1@1", "--agent", "a"),
+]
+
+
+def loaded_by(call: Command, *arguments: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED, *arguments], capture_output=True, env=call.environment, check=True
+    )
+    return set(json.loads(done.stderr.splitlines()[-1]))
+
+
+def test_hot_verbs_load_neither_sqlalchemy_nor_alembic(board_url: str, tmp_path: Path) -> None:
+    call = Command(board_url, tmp_path)
+    call("task", "dispatch", "--title", "first", "--role", "worker")
+    for arguments in HOT:
+        loaded = loaded_by(call, *arguments)
+        assert loaded & {"sqlalchemy", "alembic", "mako"} == set(), arguments
+        # Slow to load, and not needed by any of them.
+        assert loaded & {"coordinate.plans", "coordinate.hooks", "subprocess", "asyncio"} <= _driver(board_url), (
+            arguments
+        )
+
+
+def _driver(url: str) -> set[str]:
+    """What the Postgres driver brings along."""
+    return {"subprocess", "asyncio"} if url.startswith("postgresql://") else set()
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--help",), ("task", "--help"), ("task", "claim-next", "--help"), ("--version",)]
+)
+def test_help_loads_no_part_of_the_core(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    loaded = loaded_by(Command("/nowhere.db", tmp_path), *arguments)
+    assert {
+        name for name in loaded if name.startswith(("coordinate.db", "coordinate.work", "coordinate.service"))
+    } == set()
+    assert loaded & {"sqlalchemy", "alembic", "sqlite3", "psycopg"} == set()

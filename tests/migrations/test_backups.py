@@ -1,0 +1,132 @@
+"""The backup beside a SQLite board before its schema changes: whole, checked, as secret as the board, three of them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+import sqlite3
+import stat
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import coordinate
+from coordinate import errors
+from coordinate.db import backup, migrate
+from tests.migrations.catalog import FAULT, fill, path_of, rows, step, write_later
+
+
+@pytest.fixture
+def board_file(sqlite_url: str) -> Path:
+    migrate.upgrade(sqlite_url)
+    fill(sqlite_url)
+    return path_of(sqlite_url)
+
+
+def backups_of(board: Path) -> list[str]:
+    return sorted(
+        path.name
+        for path in board.parent.iterdir()
+        if path.name != board.name and "-wal" not in path.name and "-shm" not in path.name
+    )
+
+
+def test_a_new_board_has_no_backup_and_an_upgraded_one_has(board_file: Path) -> None:
+    assert backups_of(board_file) == []
+    before = rows(str(board_file))
+    done = migrate.downgrade(str(board_file), "0001")
+    assert done.backup == f"{board_file}.backup-0002-1"
+    assert rows(done.backup) == before
+    at_0001 = rows(str(board_file))
+    done = migrate.upgrade(str(board_file))
+    assert done.backup == f"{board_file}.backup-0001-2"
+    assert rows(done.backup) == at_0001
+    assert migrate.upgrade(str(board_file)).backup is None
+    with closing(sqlite3.connect(done.backup)) as alone:
+        assert alone.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+
+
+def test_the_backup_holds_what_was_committed_also_what_is_in_the_log_only(board_file: Path) -> None:
+    """SQ-09: a copy of the main file alone would miss it."""
+    with coordinate.connect(board_file, agent="alice") as c:
+        task = c.dispatch(title="only in the log", role="worker").task
+        made = backup.make(board_file, "0002")
+        c.dispatch(title="too late", role="worker")
+    with coordinate.connect(made, agent="alice") as c:
+        assert [found.id for found in c.list_tasks(query="only in the log").tasks] == [task.id]
+        assert c.list_tasks(query="too late").tasks == ()
+
+
+def test_the_last_three_are_kept_and_nothing_else_is_removed(board_file: Path) -> None:
+    bystanders = [f"{board_file.name}.backup-mine", f"{board_file.name}.backup-0001-x", "other.db.backup-0001-1"]
+    for name in bystanders:
+        board_file.with_name(name).write_text("mine")
+    for _ in range(12):
+        backup.make(board_file, "0002")
+    assert backups_of(board_file) == sorted(
+        [*bystanders, *(f"{board_file.name}.backup-0002-{number}" for number in (10, 11, 12))]
+    )
+
+
+def test_a_backup_is_as_secret_as_the_board(board_file: Path) -> None:
+    board_file.chmod(0o600)
+    made = backup.make(board_file, "0002")
+    assert stat.S_IMODE(made.stat().st_mode) == 0o600
+
+
+def test_a_damaged_board_is_not_upgraded_and_leaves_no_backup(board_file: Path) -> None:
+    migrate.downgrade(str(board_file), "0001")
+    for path in board_file.parent.glob("*.backup-*"):
+        path.unlink()
+    content = bytearray(board_file.read_bytes())
+    for page in range(4096 * 6, len(content), 4096):
+        content[page : page + 200] = b"\xff" * 200
+    board_file.write_bytes(content)
+    with pytest.raises(errors.NotABoard, match="damaged"):
+        migrate.upgrade(str(board_file))
+    assert backups_of(board_file) == []
+    assert board_file.read_bytes() == content
+
+
+def test_a_failed_migration_keeps_its_backup(board_file: Path, scripts: Path) -> None:
+    write_later(scripts, "9001", "0002", fault=FAULT)
+    before = rows(str(board_file))
+    with pytest.raises(Exception, match="there_is_no_such_table"):
+        step(str(board_file), "9001", scripts)
+    assert backups_of(board_file) == [f"{board_file.name}.backup-0002-1"]
+    assert rows(f"{board_file}.backup-0002-1") == rows(str(board_file)) == before
+
+
+@pytest.mark.slow
+def test_a_backup_that_is_killed_leaves_no_file_that_looks_complete(board_file: Path) -> None:
+    """SQ-09: SIGKILL at twenty moments; whatever has a final name is whole."""
+    with coordinate.connect(board_file, agent="alice") as c:
+        for _ in range(40):
+            c.comment(task="TASK-1", text="x" * 9_000)
+    expected = rows(str(board_file))
+    fork = multiprocessing.get_context("fork")
+    chance = random.Random(1)
+    for _ in range(20):
+        process = fork.Process(target=_back_up_again_and_again, args=(board_file,))
+        process.start()
+        time.sleep(chance.uniform(0.01, 0.08))
+        assert process.pid
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        for path in board_file.parent.glob(f"{board_file.name}.backup-*"):
+            if not path.name.endswith((".partial", "-journal")):
+                assert rows(str(path)) == expected, path
+                with closing(sqlite3.connect(path)) as alone:
+                    assert alone.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    backup.make(board_file, "0002")
+    assert len(backups_of(board_file)) == backup.KEPT
+    assert not any("partial" in name for name in backups_of(board_file))
+
+
+def _back_up_again_and_again(board: Path) -> None:
+    while True:
+        backup.make(board, "0002")

@@ -1,0 +1,307 @@
+"""Migrations on a Postgres that others own and use: rights, schemas, locks in the way."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import coordinate
+from coordinate import errors
+from coordinate.db import migrate
+from coordinate.db.compiled import Library
+from coordinate.db.env import LOCK_SECONDS
+from tests.migrations.catalog import alembic, catalog, fill, rows, run, step, unchanged, write_later
+from tests.postgres import Server
+
+
+class Roles:
+    """Roles that live as long as the test."""
+
+    def __init__(self, superuser: str) -> None:
+        self.superuser = superuser
+        self.made: list[str] = []
+
+    def make(self, name: str) -> str:
+        role = f"{name}_{secrets.token_hex(4)}"
+        run(self.superuser, f"CREATE ROLE {role} LOGIN PASSWORD 'pw' NOSUPERUSER")
+        self.made.append(role)
+        return role
+
+    def url(self, role: str, url: str) -> str:
+        return re.sub(r"^postgresql://[^@/?]*@", f"postgresql://{role}:pw@", url)
+
+
+@pytest.fixture
+def roles(postgres: Server) -> Iterator[Roles]:
+    roles = Roles(postgres.url)
+    yield roles
+    for role in roles.made:
+        run(postgres.url, f"DROP ROLE {role}")
+
+
+@pytest.fixture
+def home(postgres: Server, roles: Roles) -> Iterator[str]:
+    """A database of the test's own, as its superuser; gone before the roles that own things in it."""
+    with postgres.database() as url:
+        yield url
+
+
+# --- PG-15: rights ----------------------------------------------------------------------------------------------------
+
+
+def test_a_role_that_may_not_create_is_told_which_grant_it_needs(home: str, roles: Roles) -> None:
+    """PG-15 (a): and the grant that the message shows is enough."""
+    role = roles.make("plain")
+    run(home, "REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    as_role = roles.url(role, home)
+    with (
+        unchanged(home),
+        pytest.raises(errors.PermissionDenied, match=f"role {role} may not migrate schema public") as no,
+    ):
+        migrate.upgrade(as_role)
+    said = alembic("upgrade", "head", url=as_role, code=255).stderr
+    assert "Traceback" not in said
+    grant = re.search(r"GRANT .*", no.value.hint)
+    assert grant
+    assert grant[0] in said
+    run(home, grant[0])
+    migrate.upgrade(as_role)
+    fill(as_role)
+
+
+def test_a_role_that_may_not_even_use_the_schema_is_told_so(home: str, roles: Roles) -> None:
+    """PG-15 (a)"""
+    role = roles.make("stranger")
+    run(home, "REVOKE ALL ON SCHEMA public FROM PUBLIC")
+    with (
+        unchanged(home),
+        pytest.raises(errors.NotABoard, match="no schema in its search_path that this role may use") as no,
+    ):
+        migrate.upgrade(roles.url(role, home))
+    assert "GRANT USAGE, CREATE" in no.value.hint
+
+
+def test_the_program_needs_nothing_but_rows_of_tables_that_a_dba_owns(home: str, roles: Roles) -> None:
+    """PG-15 (b): the whole life of tasks and events, cursors included; and any attempt at DDL would fail the test."""
+    dba, app = roles.make("dba"), roles.make("app")
+    run(home, f"CREATE SCHEMA board AUTHORIZATION {dba}", f"ALTER ROLE {app} SET search_path = board")
+    run(home, f"ALTER ROLE {dba} SET search_path = board")
+    migrate.upgrade(roles.url(dba, home))
+    for grant in GRANTS:
+        run(roles.url(dba, home), grant.format(schema="board", role=app))
+    run(home, FORBID_DDL.format(role=app), "CREATE EVENT TRIGGER no_ddl ON ddl_command_start EXECUTE FUNCTION no_ddl()")
+    as_app = roles.url(app, home)
+    with pytest.raises(psycopg.Error, match="attempted CREATE TABLE"):
+        run(as_app, "CREATE TEMP TABLE x (id int)")
+    fill(as_app)
+    with coordinate.connect(as_app, agent="carol") as c:
+        c.dispatch(title="one more", role="worker")
+        assert c.next_events(consumer="another", from_start=True).events[-1].event == "task.created"
+    assert migrate.current(as_app).at_head
+    assert migrate.upgrade(as_app).backup is None  # at head: nothing to do, and so nothing to be allowed
+    with pytest.raises(errors.PermissionDenied, match=f"role {app} may not migrate schema board") as no:
+        migrate.downgrade(as_app, "0001")
+    assert "GRANT USAGE, CREATE ON SCHEMA board" in no.value.hint
+    run(home, "DROP EVENT TRIGGER no_ddl", f"GRANT CREATE ON SCHEMA board TO {app}")
+    with pytest.raises(errors.PermissionDenied) as no:
+        migrate.downgrade(as_app, "0001")
+    assert f"role that owns the tables: {dba}" in no.value.hint
+
+
+# What docs/dba.md tells a DBA to grant.
+GRANTS = (
+    "GRANT USAGE ON SCHEMA {schema} TO {role}",
+    "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}",
+)
+FORBID_DDL = """
+    CREATE FUNCTION public.no_ddl() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF current_user = '{role}' THEN RAISE EXCEPTION 'attempted %', tg_tag; END IF;
+    END $$"""
+
+
+def test_the_documented_grants_are_the_tested_ones() -> None:
+    said = " ".join((Path(__file__).parents[2] / "docs" / "dba.md").read_text().split())
+    for grant in GRANTS:
+        assert grant.format(schema="board", role="app") in said
+
+
+def test_no_statement_of_the_program_is_ddl(engine: str) -> None:
+    """PG-15 (b): by reading all that will ever be sent."""
+    library = Library(engine)
+    for name in library.names():
+        assert re.match(r"(SELECT|INSERT|UPDATE|DELETE|WITH)\b", library[name].sql), library[name].sql
+        assert not re.search(r"\b(CREATE|ALTER|DROP|TRUNCATE|GRANT)\b", library[name].sql), name
+
+
+def test_a_temporary_table_of_the_caller_does_not_slip_into_the_numbering(home: str, roles: Roles) -> None:
+    """The numbering step runs with its owner's rights: it must look at the board's tables and at no others."""
+    role = roles.make("sly")
+    migrate.upgrade(home)
+    for grant in GRANTS:
+        run(home, grant.format(schema="public", role=role))
+    with coordinate.connect(home, agent="alice") as c:
+        c.dispatch(title="t", role="worker")
+    with psycopg.connect(roles.url(role, home)) as connection:
+        connection.execute(
+            "CREATE TEMP TABLE event_feed_state AS SELECT 1 AS id, 100::bigint AS position,"
+            " NULL::pg_snapshot AS snapshot, ''::text AS cluster"
+        )
+        assert connection.execute("SELECT coordinate_number_events(10)").fetchone() == (1,)
+
+
+def test_verbs_that_look_work_where_nothing_may_be_written(home: str, roles: Roles) -> None:
+    migrate.upgrade(home)
+    role = roles.make("reader")
+    run(home, f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}")
+    run(home, f"ALTER ROLE {role} SET default_transaction_read_only = on")
+    as_role = roles.url(role, home)
+    assert migrate.current(as_role).at_head
+    assert migrate.check(as_role) == []
+    assert "0002 (head)" in alembic("current", url=as_role).stdout
+
+
+# --- PG-15: schemas ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("schema", ["coord", "team-b", 'Team "B"'])
+def test_everything_is_made_in_the_first_schema_whatever_stands_in_the_others(
+    home: str, schema: str, roles: Roles, postgres: Server
+) -> None:
+    """PG-15 (c) and (d): a decoy version table and a decoy tasks table in public are neither read nor written."""
+    run(
+        home,
+        f"CREATE SCHEMA {quoted(schema)}",
+        "CREATE TABLE public.coordinate_version (version_num varchar(32) NOT NULL)",
+        "INSERT INTO public.coordinate_version VALUES ('9999')",
+        "CREATE TABLE public.tasks (id integer)",
+    )
+    role = roles.make("owner")
+    run(home, f"ALTER SCHEMA {quoted(schema)} OWNER TO {role}", f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}")
+    run(home, f"ALTER ROLE {role} SET search_path = {quoted(schema)}, public")
+    url = roles.url(role, home)
+    with unchanged(home):  # looks at public
+        with pytest.raises(errors.NoBoard):
+            coordinate.connect(url, agent="alice")
+        assert migrate.upgrade(url).before is None
+        fill(url)
+        assert "0002 (head)" in alembic("current", url=url).stdout
+        assert migrate.check(url) == []
+        assert len(rows(url)) == 14
+        alembic("downgrade", "base", url=url)
+        assert {kind: found for kind, found in catalog(url).items() if found} == {}
+        alembic("upgrade", "head", url=url)
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+# --- PG-12: somebody stands in the way --------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["upgrade", "downgrade"])
+def test_a_blocked_migration_gives_up_soon_names_who_blocks_and_holds_nobody_up(
+    pg_url: str, scripts: Path, way: str
+) -> None:
+    """PG-12"""
+    migrate.upgrade(pg_url)
+    write_later(
+        scripts,
+        "9001",
+        "0002",
+        fault="op.execute(\"SELECT set_config('x.idle', current_setting("
+        "'idle_in_transaction_session_timeout'), false)\")",
+    )
+    with coordinate.connect(pg_url, agent="alice") as c, psycopg.connect(pg_url, application_name="sleeper") as idle:
+        c.dispatch(title="t", role="worker")
+        idle.execute("SELECT count(*) FROM tasks")
+        latencies: list[float] = []
+        done = threading.Event()
+        reader = threading.Thread(target=list_tasks_until, args=(pg_url, done, latencies))
+        before = run(pg_url, "SELECT version_num FROM coordinate_version")
+        reader.start()
+        started = time.monotonic()
+        with pytest.raises(
+            errors.MigrationBlocked, match=f"backend {idle.info.backend_pid} \\(idle in transaction, sleeper"
+        ) as no:
+            if way == "upgrade":
+                step(pg_url, "9001", scripts)
+            else:
+                migrate.downgrade(pg_url, "base")
+        assert time.monotonic() - started < LOCK_SECONDS + 3
+        done.set()
+        reader.join()
+        assert str(idle.info.backend_pid) in no.value.facts["blocked_by"]  # type: ignore[operator]
+        assert no.value.exit_status == 5
+        assert max(latencies) < LOCK_SECONDS + 1
+        idle.rollback()
+        # What was left standing: for the downgrade, which takes its revisions one by one, 0002's is gone.
+        assert run(pg_url, "SELECT version_num FROM coordinate_version") == (
+            before if way == "upgrade" else [("0001",)]
+        )
+    if way == "upgrade":
+        step(pg_url, "9001", scripts)
+    else:
+        migrate.downgrade(pg_url, "base")
+
+
+def list_tasks_until(url: str, done: threading.Event, latencies: list[float]) -> None:
+    with coordinate.connect(url, agent="bob") as c:
+        while not done.is_set():
+            started = time.monotonic()
+            try:
+                c.list_tasks()
+            except errors.SchemaBehind:
+                return  # a downgrade went past this program
+            latencies.append(time.monotonic() - started)
+            time.sleep(0.02)
+
+
+@pytest.mark.slow
+def test_the_command_line_says_who_blocks_without_a_traceback(pg_url: str) -> None:
+    """PG-12"""
+    migrate.upgrade(pg_url)
+    with psycopg.connect(pg_url) as idle:
+        idle.execute("SELECT count(*) FROM events")
+        said = alembic("downgrade", "0001", url=pg_url, code=255).stderr
+        assert f"backend {idle.info.backend_pid}" in said
+        assert "Traceback" not in said
+    alembic("downgrade", "0001", url=pg_url)
+
+
+def test_a_migration_that_is_cut_off_does_not_hold_its_locks_for_ever(pg_url: str, scripts: Path) -> None:
+    """PG-12: the server ends a session that stays idle inside a migration's transaction."""
+    asks = "assert op.get_bind().exec_driver_sql('SHOW {}').scalar() == '{}'"
+    fault = "; ".join([asks.format("idle_in_transaction_session_timeout", "1min"), asks.format("lock_timeout", "2s")])
+    write_later(scripts, "9001", "0002", fault=fault)
+    step(pg_url, "9001", scripts)
+
+
+def test_the_programs_own_transactions_end_when_their_client_stops(board: coordinate.Coordinator) -> None:
+    """PG-12: on Postgres; on SQLite a process that stops lets go of the file."""
+    if board.database.engine.name == "postgresql":
+        connection = board.database.engine.connect()
+        for writes in (True, False):
+            board.database.engine.begin(connection, writes=writes)
+            shown = connection.execute("SHOW idle_in_transaction_session_timeout").fetchone()
+            board.database.engine.rollback(connection)
+            assert shown == ("30s",)
+        board.database.engine.close(connection)
+
+
+def test_an_upgrade_waits_for_another_and_finds_it_done(pg_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coordinate.db.env.WAIT_SECONDS", 0.5)
+    with psycopg.connect(pg_url, autocommit=True) as other:
+        key = "hashtextextended(current_schema() || '/migrate', 0)"
+        other.execute(f"SELECT pg_advisory_lock({key})")
+        with pytest.raises(errors.MigrationBlocked, match="another upgrade has been running"):
+            migrate.upgrade(pg_url)
+    assert migrate.upgrade(pg_url).after == "0002"
