@@ -43,7 +43,7 @@ def run(call: Call, handle: str, words: tuple[str, ...]) -> None:
             child = subprocess.Popen([os.fsdecode(word.encode("utf-8", "surrogateescape")) for word in words])
         except OSError as error:
             raise errors.NotFound(f"{words[0]} cannot be run: {error.strerror}", hint="check the command") from None
-        with _forwarding(child):
+        with forwarding(child):
             status = _keep(call, board, handle, child, until)
     raise click.exceptions.Exit(status if status >= 0 else 128 - status)
 
@@ -59,7 +59,7 @@ def _keep(call: Call, board: Coordinator, handle: str, child: subprocess.Popen[b
         try:
             pause = _third(board.keep_alive(handle=handle))
         except LOST as error:
-            _stop(child)
+            stop(child)
             raise errors.StaleClaim(
                 f"the claim was lost while the command ran: {error.message}",
                 hint="the command was stopped; claim the next task",
@@ -75,7 +75,8 @@ def _third(until: datetime) -> float:
     return min(max(left / 3, RENEW_SECONDS_MIN), RENEW_SECONDS_MAX)
 
 
-def _stop(child: subprocess.Popen[bytes]) -> None:
+def stop(child: subprocess.Popen[bytes]) -> None:
+    """End a command that may not go on: TERM, and KILL for what does not listen."""
     child.terminate()
     try:
         child.wait(timeout=STOP_SECONDS)
@@ -85,7 +86,7 @@ def _stop(child: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def _forwarding(child: subprocess.Popen[bytes]) -> Iterator[None]:
+def forwarding(child: subprocess.Popen[bytes]) -> Iterator[None]:
     """Hand signals on to the command, whose end is then ours. A terminal sends Ctrl-C to both by itself."""
 
     def hand_on(number: int, frame: FrameType | None) -> None:
@@ -99,7 +100,7 @@ def _forwarding(child: subprocess.Popen[bytes]) -> Iterator[None]:
         for number, handler in before.items():
             signal.signal(number, handler)
         if child.poll() is None:
-            _stop(child)
+            stop(child)
 
 
 def _on_terminal() -> bool:
