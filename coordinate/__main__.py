@@ -26,13 +26,15 @@ def main() -> NoReturn:
     gc.set_threshold(50_000)
     _survive_any_locale()
     signal.signal(signal.SIGTERM, _terminate)
+    status = 1
     try:
-        status = _perform([_as_utf8(argument) for argument in sys.argv[1:]])
+        status = _perform(sys.argv[1:])
         sys.stdout.flush()
-    except BrokenPipeError:
-        # The interpreter would complain once more when it flushes at its end.
+    except OSError as error:
+        # Nobody reads on, or the disk is full. The interpreter would complain once more when it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 141
+        if isinstance(error, BrokenPipeError):
+            status = 141
     gc.freeze()
     sys.exit(status)
 
@@ -73,12 +75,13 @@ def _perform(arguments: list[str]) -> int:
 def _call(arguments: list[str]) -> int:
     """Not click's own `main`, which has ideas of its own about signals and closed pipes."""
     from coordinate.cli.root import root
+    from coordinate.cli.shared import as_text
 
     if instruction := os.environ.get("_COORDINATE_COMPLETE"):
         from click.shell_completion import shell_complete
 
         return shell_complete(root, {}, "coordinate", "_COORDINATE_COMPLETE", instruction)
-    with root.make_context("coordinate", arguments) as context:
+    with root.make_context("coordinate", [as_text(argument) for argument in arguments]) as context:
         root.invoke(context)
     return 0
 
@@ -86,7 +89,8 @@ def _call(arguments: list[str]) -> int:
 def _refused(told: dict[str, Any], status: int) -> int:
     import json
 
-    sys.stderr.write(_without_secrets(json.dumps(told)) + "\n")
+    shown = {key: _without_secrets(value) if isinstance(value, str) else value for key, value in told.items()}
+    sys.stderr.write(json.dumps(shown) + "\n")
     return status
 
 
@@ -94,8 +98,8 @@ def _without_secrets(said: str) -> str:
     """The same without any password of a database address, whether it came in a flag, a variable or a wrong place."""
     import re
 
-    said = re.sub(r"(://[^\s:@/\"']*:)[^\s\"']*@", r"\1***@", said)
-    return re.sub(r"(?i)(password=)[^\s&\"'\\]+", r"\1***", said)
+    said = re.sub(r"(://[^\s:@/]*:).*@", r"\1***@", said)
+    return re.sub(r"(?i)(password\s*=\s*)('[^']*'|[^\s&]+)", r"\1***", said)
 
 
 def _survive_any_locale() -> None:
@@ -106,14 +110,6 @@ def _survive_any_locale() -> None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
-
-
-def _as_utf8(argument: str) -> str:
-    """What was typed in UTF-8, also where the locale made lone surrogates of it."""
-    try:
-        return os.fsencode(argument).decode("utf-8")
-    except UnicodeError:
-        return argument
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

@@ -28,6 +28,8 @@ class CoordinateError(Exception):
         self.message = message
         self.hint = hint
         self.facts = facts
+        # Set where the call set something right before it had to refuse: that is committed, then this is raised.
+        self.keeps_changes = False
 
     def as_dict(self) -> dict[str, Fact]:
         """The one-line JSON error of the command line: error, code, hint, then the facts."""

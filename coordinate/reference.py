@@ -103,7 +103,7 @@ def commands() -> Iterator[tuple[str, str, click.Command]]:
             assert command is not None
             if not isinstance(command, LazyGroup):
                 yield f"{path} {name}", line, command
-            elif group is root or root.table.get(name) != group.table[name]:
+            elif group is root or root.table.get(name, ())[:2] != group.table[name][:2]:
                 yield from walk(command, f"{path} {name}")
 
     return walk(root, "coordinate")
@@ -472,7 +472,7 @@ def _table_section(table: Table) -> str:
 
 def _column(table: str, column: Column[Any]) -> Row:
     types = [column.type.compile(ENGINES[engine]).split(" COLLATE")[0] for engine in ("sqlite", "postgresql")]
-    if column.info.get("only") == "postgresql":
+    if column.info.get("only") == "postgresql" or table == "event_feed_state":
         types[0] = "–"
     null = "" if column.nullable else " NOT NULL"
     shown = [kind if kind == "–" else f"{kind}{null}" for kind in types]

@@ -290,7 +290,7 @@ class Coordinator:
         return found, (found[-1].id or start) if found else start
 
     def export(self, *, page: int = tasks.EXPORT_PAGE) -> Iterator[ExportedTask]:
-        """Everything there is about every task, by number, read page by page; what changes meanwhile may be in or out."""
+        """Everything about every task, by number, read page by page; what changes meanwhile may be in or out."""
         after = 0
         while found := self.export_page(after=after, limit=page):
             yield from found
@@ -317,8 +317,9 @@ class Coordinator:
     def using(self, connection: Any) -> Coordinator:
         """The same operations inside a caller's own SQLAlchemy transaction: queued or finished with its data or not.
 
-        `connection` is a SQLAlchemy connection over pysqlite or psycopg 3, else `UnsupportedConnection`. Nothing is
-        begun, committed, retried or hooked here: a busy or failed database is the caller's to handle. On SQLite begin
+        `connection` is a SQLAlchemy connection over pysqlite or psycopg 3, else `UnsupportedConnection`, as is one
+        that commits by itself. Nothing is committed, retried or hooked here: a busy or failed database is the caller's
+        to handle. A refused operation leaves nothing behind, so the caller may go on and commit. On SQLite begin
         immediate yourself, or a write may fail with the board busy; see the how-to in the documentation.
         """
         proxied = getattr(connection, "connection", connection)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from coordinate.cli.claims import lease_option
-from coordinate.cli.shared import Call, command, given, tasks_named
+from coordinate.cli.shared import Call, choice, command, given, tasks_named
 
 ids_option = click.option("--ids", required=True, multiple=True, help="A comma list; repeatable.")
 
@@ -13,7 +13,7 @@ ids_option = click.option("--ids", required=True, multiple=True, help="A comma l
 @command("claim", example="coordinate batch claim --agent alice --role worker --count 5")
 @click.option("--role", required=True, help="Whose queue.")
 @click.option("--count", type=int, default=1, help="Up to so many.")
-@click.option("--project", help="Only tasks of this project.")
+@choice("--project", help="Only tasks of this project.")
 @click.option("--respect-deps/--no-respect-deps", default=True, help="Pass over tasks with unmet dependencies.")
 @lease_option
 def claim(call: Call, role: str, count: int, project: str | None, respect_deps: bool, lease: int | None) -> None:

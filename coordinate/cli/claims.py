@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from coordinate.cli.shared import DURATION, Call, command, given, read_text
+from coordinate.cli.shared import DURATION, Call, choice, command, given, read_text
 
 handle_argument = click.argument("handle", metavar="TASK-ID@ATTEMPT")
 lease_option = click.option("--lease", type=DURATION, help="How long the hold lasts unless renewed: 90s, 15m, 2h.")
@@ -12,7 +12,7 @@ lease_option = click.option("--lease", type=DURATION, help="How long the hold la
 
 @command("claim-next", example="coordinate task claim-next --agent alice --role worker --wait 60")
 @click.option("--role", required=True, help="Whose queue.")
-@click.option("--project", help="Only tasks of this project. Default: all.")
+@choice("--project", help="Only tasks of this project. Default: all.")
 @click.option("--count", type=int, default=1, help="Up to so many at once; more than 1 answers a list.")
 @click.option("--respect-deps/--no-respect-deps", default=True, help="Pass over tasks with unmet dependencies.")
 @lease_option
@@ -33,17 +33,18 @@ def claim_next(
     Answers the task with its "claim" (the handle for every later verb) and "attempt", or {} when there is nothing.
     """
     wanted = given(role=role, project=project, lease_seconds=lease) | {"respect_dependencies": respect_deps}
+    several = count != 1
     with call.board() as board:
-        claims = board.claim_batch(count=count, **wanted) if count > 1 else []
-        if not claims and (count <= 1 or wait):
+        claims = board.claim_batch(count=count, **wanted) if several else []
+        if not claims and (wait or not several):
             found = board.claim_next(wait=wait or 0, **wanted)
             claims = [found] if found else []
         if claims:
-            call.show(claims if count > 1 else claims[0])
+            call.show(claims if several else claims[0])
         elif why:
             call.show({"why": board.why_idle(**given(role=role, project=project))})
         else:
-            call.show([] if count > 1 else {})
+            call.show([] if several else {})
 
 
 @command("claim", example="coordinate task claim TASK-12 --agent alice")
@@ -75,11 +76,11 @@ def mine(call: Call, limit: int | None) -> None:
 @command("log-progress", example='coordinate task log-progress TASK-12@3 --agent alice --note "tests pass"')
 @handle_argument
 @click.option("--note", required=True, help="What was done or found.")
-@click.option("--type", "note_type", help="PROGRESS (default), ERROR or DECISION.")
+@choice("--type", "note_type", help="PROGRESS (default), ERROR or DECISION.")
 def log_progress(call: Call, handle: str, note: str, note_type: str | None) -> None:
     """Note what was done or found, and renew the lease to its full length."""
     with call.board() as board:
-        call.show(board.log_progress(handle=handle, note=note, **given(note_type=note_type or None)))
+        call.show(board.log_progress(handle=handle, note=note, **given(note_type=note_type)))
 
 
 @command("extend-lease", example="coordinate task extend-lease TASK-12@3 --agent alice --minutes 60")

@@ -10,31 +10,28 @@ import sys
 
 import click
 
+from coordinate.cli.shared import Call, command
 from coordinate.demo import Options, Verdict, play
 
 BAR = 40
 _SIGNS = {"DONE": "█", "IN_REVIEW": "▓", "IN_PROGRESS": "▒", "BLOCKED": "!", "TODO": "·"}
 
 
-@click.command()
+@command("demo", example="coordinate demo --agents 20 --tasks 200 --kill 3")
 @click.option("--agents", default=50, show_default=True, type=click.IntRange(1, 1000), help="agent processes")
 @click.option("--tasks", default=500, show_default=True, type=click.IntRange(1, 100_000), help="tasks in the plan")
 @click.option("--kill", default=5, show_default=True, type=click.IntRange(0), help="agents to SIGKILL half-way")
-@click.option("--db", default=None, help="an empty place to play in; a temporary file if left away")
 @click.option("--lease", default=2, show_default=True, type=click.IntRange(1, 60), help="lease in seconds, short")
-@click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON even on a terminal")
-def demo(agents: int, tasks: int, kill: int, db: str | None, lease: int, as_json: bool) -> None:
+def demo(call: Call, agents: int, tasks: int, kill: int, lease: int) -> None:
     """Watch many agents share one board, some of them killed half-way, and read the verdict.
 
-    Needs nothing set up: a fresh board, a plan with dependencies, priorities and reviews, real processes. At the end
-    the database itself is asked: double claims, lost tasks, stale completions refused, leases recovered. Exit 0 only
-    if every promise holds.
-
-    Example: coordinate demo --agents 20 --tasks 200 --kill 3
+    Needs nothing set up: a fresh board (an empty place named by --db, else a temporary file), a plan with
+    dependencies, priorities and reviews, real processes. At the end the database itself is asked: double claims, lost
+    tasks, stale completions refused, leases recovered. Exit 0 only if every promise holds.
     """
     if kill >= agents:
         raise click.UsageError("--kill must leave at least one agent alive")
-    options = Options(agents=agents, tasks=tasks, kill=kill, target=db, lease_seconds=lease)
+    options = Options(agents=agents, tasks=tasks, kill=kill, target=call.target(), lease_seconds=lease)
     _say(
         f"A fresh board with {tasks} tasks; {agents} agents, each a process of its own; {kill} of them will be killed"
         f" in the middle of their work. A lease lasts {lease} s."
@@ -43,24 +40,23 @@ def demo(agents: int, tasks: int, kill: int, db: str | None, lease: int, as_json
     _say("")
     for line in _story(verdict):
         _say(line)
-    if as_json or not sys.stdout.isatty():
+    if call.format == "json" or not sys.stdout.isatty():
         click.echo(json.dumps(verdict.as_dict()))
     if not verdict.holds:
         sys.exit(1)
 
 
-@click.command()
+@command("bench", example="coordinate bench --agents 8 --tasks 1000")
 @click.option("--agents", default=50, show_default=True, type=click.IntRange(1, 1000), help="agent processes")
 @click.option("--tasks", default=2000, show_default=True, type=click.IntRange(1, 1_000_000), help="equal tasks")
-@click.option("--db", default=None, help="an empty place to run in; a temporary file if left away")
-def bench(agents: int, tasks: int, db: str | None) -> None:
+def bench(call: Call, agents: int, tasks: int) -> None:
     """Measure your own hardware: agents claim and complete equal tasks as fast as they can. Prints JSON.
 
     claims_per_second counts claim and completion together; claim_ms is the time of one successful claim.
-
-    Example: coordinate bench --agents 8 --tasks 1000
     """
-    options = Options(agents=agents, tasks=tasks, kill=0, target=db, lease_seconds=60, work_seconds=0.0, story=False)
+    options = Options(
+        agents=agents, tasks=tasks, kill=0, target=call.target(), lease_seconds=60, work_seconds=0.0, story=False
+    )
     verdict = play(options, _Bar(tasks).show)
     _say("")
     click.echo(json.dumps(verdict.as_dict()))

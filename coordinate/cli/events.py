@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coordinate.cli.shared import DURATION, Call, command, given
+from coordinate.cli.shared import DURATION, Call, choice, command, given
 
 if TYPE_CHECKING:
     from coordinate.records import Event
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EXEC_TRIES = 3
 EXEC_PAUSE_SECONDS = 1.0
 
-project_option = click.option("--project", help="Only events of this project.")
+project_option = choice("--project", help="Only events of this project.")
 limit_option = click.option("--limit", type=int, help="At most so many; 0 means the default.")
 before_option = click.option("--before", type=int, metavar="ID", help="The page before the event with this id.")
 ndjson_option = click.option("--ndjson", is_flag=True, help="One event a line.")
@@ -98,7 +98,7 @@ def ack(call: Call, position: int, consumer: str) -> None:
 @click.option("--message", help="For people, at most 2,000 characters.")
 @click.option("--payload", metavar="JSON", help='For programs: a JSON object, such as {"build": 7}.')
 @click.option("--ref", help="What it is about: a task, a path.")
-@click.option("--project", help="Which project it belongs to.")
+@choice("--project", help="Which project it belongs to.")
 @click.option("--ttl", type=DURATION, help="How long it is kept at least: 90s, 2h, 3d.")
 @click.option("--keep", is_flag=True, help="Keep it for ever.")
 def emit(call: Call, event_type: str, payload: str | None, ttl: int | None, keep: bool, **said: str | None) -> None:
@@ -190,7 +190,8 @@ def _consume(
             if status := deal(event):
                 return status
             board.ack(consumer=batch.consumer, position=event.id or 0)
-        board.ack(consumer=batch.consumer, position=batch.delivered)
+        if batch.delivered > batch.acknowledged:  # also past what the filters left out
+            board.ack(consumer=batch.consumer, position=batch.delivered)
 
 
 def _printed(call: Call) -> Callable[[Event], int]:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coordinate.cli.shared import Call, command, given
+from coordinate.cli.shared import Call, choice, command, given
 
 if TYPE_CHECKING:
     from coordinate.records import Task
     from coordinate.service import Coordinator
 
-project_option = click.option("--project", help="Only tasks of this project.")
+project_option = choice("--project", help="Only tasks of this project.")
 
 
 @command("view", example="coordinate task view TASK-12 --notes 50")
@@ -34,11 +34,11 @@ def _filters(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--ndjson", is_flag=True, help="One task a line; without --limit all of them."),
         click.option("--after", metavar="CURSOR", help="The next page: `next` of the page before."),
         click.option("--limit", type=int, help="At most so many; 0 means the default."),
-        click.option("--text", "query", help="Words in title, body or notes, in any letter case."),
+        choice("--text", "query", help="Words in title, body or notes, in any letter case."),
         project_option,
-        click.option("--agent", "assigned_to", help="Only what this agent holds."),
-        click.option("--role", help="Only tasks of this role."),
-        click.option("--status", help="TODO, IN_PROGRESS, BLOCKED, IN_REVIEW, DONE or CANCELLED."),
+        choice("--agent", "assigned_to", help="Only what this agent holds."),
+        choice("--role", help="Only tasks of this role."),
+        choice("--status", help="TODO, IN_PROGRESS, BLOCKED, IN_REVIEW, DONE or CANCELLED."),
     ):
         function = option(function)
     return function

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from coordinate.cli.shared import Call, command, given, read_file
+from coordinate.cli.shared import Call, choice, command, given, read_file
 
 if TYPE_CHECKING:
     from coordinate.plans import PlannedTask
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @command("lint", example="coordinate plan lint plan.md")
 @click.argument("file", metavar="[FILE]", required=False)
-@click.option("--project", help="Without FILE: only tasks of this project.")
+@choice("--project", help="Without FILE: only tasks of this project.")
 def lint(call: Call, file: str | None, project: str | None) -> None:
     """Say what is wrong with a plan file (- is stdin), or without one with the board.
 
@@ -34,7 +34,7 @@ def lint(call: Call, file: str | None, project: str | None) -> None:
 
 @command("dispatch", example="coordinate plan dispatch plan.md --project api")
 @click.argument("file", metavar="FILE")
-@click.option("--project", help="Where tasks go that name no project.")
+@choice("--project", help="Where tasks go that name no project.")
 def dispatch(call: Call, file: str, project: str | None) -> None:
     """Put all tasks of a plan file (- is stdin) into the queue, in its order, or none of them."""
     planned = _read(file)

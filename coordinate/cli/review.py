@@ -7,14 +7,14 @@ import sys
 
 import click
 
-from coordinate.cli.shared import DURATION, Call, command, given
+from coordinate.cli.shared import DURATION, Call, choice, command, given
 
 override_option = click.option("--override", metavar="REASON", help="A human's reason to review own work; recorded.")
 
 
 @command("claim-review", example="coordinate task claim-review --agent carol")
 @click.argument("task", metavar="[TASK-ID]", required=False)
-@click.option("--project", help="Only tasks of this project.")
+@choice("--project", help="Only tasks of this project.")
 @click.option("--lease", type=DURATION, help="How long the reservation lasts: 90s, 30m, 2h.")
 def claim_review(call: Call, task: str | None, project: str | None, lease: int | None) -> None:
     """Reserve the next submitted task for this reviewer, or one by its id; {} when there is none for them."""
@@ -26,7 +26,7 @@ def claim_review(call: Call, task: str | None, project: str | None, lease: int |
 @command("approve", example="coordinate task approve TASK-12 --agent carol")
 @click.argument("task", metavar="[TASK-ID]", required=False)
 @click.option("--all", "everything", is_flag=True, help="All that wait for review; answers the approved ones.")
-@click.option("--project", help="With --all: only tasks of this project.")
+@choice("--project", help="With --all: only tasks of this project.")
 @click.option("--note", help="What the review found.")
 @override_option
 def approve(

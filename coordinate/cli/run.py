@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
 
-from coordinate import errors
-from coordinate.cli.shared import Call, command
+from coordinate import errors, inputs
+from coordinate.cli.shared import Call, as_path, command
 
 if TYPE_CHECKING:
     from coordinate.service import Coordinator
 
 # How long a command that lost its claim may take to end by itself.
 STOP_SECONDS = 10.0
-# Whatever the lease: renew at least this often, at most that often.
-RENEW_SECONDS_MAX, RENEW_SECONDS_MIN = 300.0, 0.2
+# Renew at least this often, however long the lease.
+RENEW_SECONDS_MAX = 300.0
 
 LOST = (errors.StaleClaim, errors.Held, errors.InvalidState, errors.NotFound)
 
@@ -38,26 +36,26 @@ def run(call: Call, handle: str, words: tuple[str, ...]) -> None:
     are CMD's own. The task stays yours: finish it with `task complete`.
     """
     with call.board() as board:
-        until = board.keep_alive(handle=handle)  # before anything is started
+        board.keep_alive(handle=handle)  # before anything is started
+        pause = _third_of_lease(board, handle)
         try:
-            child = subprocess.Popen([os.fsdecode(word.encode("utf-8", "surrogateescape")) for word in words])
+            child = subprocess.Popen([as_path(word) for word in words])
         except OSError as error:
             raise errors.NotFound(f"{words[0]} cannot be run: {error.strerror}", hint="check the command") from None
         with forwarding(child):
-            status = _keep(call, board, handle, child, until)
+            status = _keep(call, board, handle, child, pause)
     raise click.exceptions.Exit(status if status >= 0 else 128 - status)
 
 
-def _keep(call: Call, board: Coordinator, handle: str, child: subprocess.Popen[bytes], until: datetime) -> int:
+def _keep(call: Call, board: Coordinator, handle: str, child: subprocess.Popen[bytes], pause: float) -> int:
     """Renew at every third of the lease until the command ends. A database away for a while is waited for."""
-    pause = _third(until)
     while True:
         try:
             return child.wait(timeout=pause)
         except subprocess.TimeoutExpired:
             pass
         try:
-            pause = _third(board.keep_alive(handle=handle))
+            board.keep_alive(handle=handle)
         except LOST as error:
             stop(child)
             raise errors.StaleClaim(
@@ -67,12 +65,12 @@ def _keep(call: Call, board: Coordinator, handle: str, child: subprocess.Popen[b
             ) from None
         except (errors.Busy, errors.Unreachable, errors.ReadOnly, errors.OutcomeUnknown) as error:
             call.warn(f"the claim could not be renewed, trying again: {error.message}")
-            pause = min(pause, 5.0)
 
 
-def _third(until: datetime) -> float:
-    left = (until - datetime.now(UTC)).total_seconds()
-    return min(max(left / 3, RENEW_SECONDS_MIN), RENEW_SECONDS_MAX)
+def _third_of_lease(board: Coordinator, handle: str) -> float:
+    """A length, not a moment: our clock need not agree with the database's."""
+    lease = board.view(task=inputs.handle(handle)[0], notes=0, history=0).task.lease_seconds
+    return RENEW_SECONDS_MAX if lease is None else min(lease / 3, RENEW_SECONDS_MAX)
 
 
 def stop(child: subprocess.Popen[bytes]) -> None:

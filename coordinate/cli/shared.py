@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -23,9 +24,12 @@ class Call:
 
     def __init__(self) -> None:
         self.db: str | None = None
-        self.format: str | None = None
-        self.agent = os.environ.get("COORDINATE_AGENT", "")
-        self.session = os.environ.get("COORDINATE_SESSION") or None
+        self.agent = as_text(os.environ.get("COORDINATE_AGENT", ""))
+        self.session = as_text(os.environ.get("COORDINATE_SESSION", "")) or None
+        # None: nobody asked for one, and a command may choose its own.
+        self.format = os.environ.get("COORDINATE_FORMAT") or None
+        if self.format not in (None, *FORMATS):
+            raise click.UsageError(f"$COORDINATE_FORMAT must be one of {', '.join(FORMATS)}, not {self.format!r}")
         self._run_hooks: Callable[[list[dict[str, Any]]], None] | None = None
 
     @contextmanager
@@ -41,38 +45,30 @@ class Call:
                     self.warn(warning)
 
     def target(self) -> str | None:
-        """The board that a flag named, as the system spells it (see `__main__` on locales)."""
-        return None if self.db is None else os.fsdecode(self.db.encode("utf-8", "surrogateescape"))
-
-    def asked_format(self) -> str | None:
-        """The format that somebody asked for; None where the command may choose its own."""
-        asked = self.format or os.environ.get("COORDINATE_FORMAT")
-        if asked and asked not in FORMATS:
-            raise click.UsageError(f"$COORDINATE_FORMAT must be one of {', '.join(FORMATS)}, not {asked!r}")
-        return asked or None
+        """The board that a flag named, if one did."""
+        return None if self.db is None else as_path(self.db)
 
     def show(self, value: Any) -> None:
         """Print an answer: a record, or plain values."""
-        if self.asked_format() == "table":
+        if self.format == "table":
             from coordinate.cli.table import as_table as printed
         else:
             from coordinate.cli.output import as_document as printed
-        sys.stdout.write(printed(value) + "\n")
+        _print(printed(value))
 
     def show_lines(self, values: Iterable[Any]) -> None:
         """Print many answers as they come, one JSON document a line."""
         from coordinate.cli.output import as_line
 
         for value in values:
-            sys.stdout.write(as_line(value) + "\n")
-            sys.stdout.flush()
+            _print(as_line(value))
 
     def show_text(self, text: str, name: str) -> None:
         """Print what is a text by nature (SQL, a script); whoever asked for JSON gets it under a name."""
-        if self.asked_format() == "json":
+        if self.format == "json":
             self.show({name: text})
         else:
-            sys.stdout.write(text if text.endswith("\n") else text + "\n")
+            _print(text.removesuffix("\n"))
 
     def warn(self, message: str, **facts: Any) -> None:
         """Say something beside the answer, as a JSON line on stderr."""
@@ -94,6 +90,25 @@ class Call:
 
                 self._run_hooks = hooks.runner(place.folder, self.warn)
         self._run_hooks(events)
+
+
+def _print(text: str) -> None:
+    """At once, so that a reader that is gone or a full disk is met inside of the command."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def as_text(typed: str) -> str:
+    """What was typed in UTF-8, also where the locale is another and made lone surrogates of it."""
+    try:
+        return os.fsencode(typed).decode("utf-8")
+    except UnicodeError:
+        return typed
+
+
+def as_path(text: str) -> str:
+    """The same as the system spells its files."""
+    return os.fsdecode(text.encode("utf-8", "surrogateescape"))
 
 
 # --- options that every command takes, wherever they stand -----------------------------------------------------------
@@ -191,12 +206,17 @@ def command(name: str, *, example: str) -> Callable[[Callable[..., Any]], Comman
     """A command of this line; its help ends with an example."""
 
     def declare(function: Callable[..., Any]) -> Command:
-        text = (function.__doc__ or "").strip() + f"\n\n\b\nExample:\n  {example}"
+        text = inspect.cleandoc(function.__doc__ or "") + f"\n\n\b\nExample:\n  {example}"
         found = click.command(name, cls=Command, help=text)(click.pass_obj(function))
         assert isinstance(found, Command)
         return found
 
     return declare
+
+
+def choice(*names: str, **attributes: Any) -> Callable[..., Any]:
+    """An option that is as good as absent when it is empty, as in `--project "$PROJECT"`."""
+    return click.option(*names, callback=lambda ctx, param, value: value or None, **attributes)
 
 
 def given(**values: Any) -> dict[str, Any]:
@@ -226,7 +246,7 @@ def read_file(path: str) -> str:
         if path == "-":
             found = sys.stdin.buffer.read() if sys.stdin else b""
         else:
-            with open(os.fsdecode(path.encode("utf-8", "surrogateescape")), "rb") as file:  # noqa: PTH123
+            with open(as_path(path), "rb") as file:  # noqa: PTH123
                 found = file.read()
         return found.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -243,9 +263,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg]
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         from coordinate import inputs
 
-        return (
-            inputs.duration(value, (param.name if param else None) or "duration") if isinstance(value, str) else value
-        )
+        return inputs.duration(str(value), (param.name if param else None) or "duration")
 
 
 class Moment(click.ParamType):  # type: ignore[type-arg]

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from coordinate.cli.shared import MOMENT, Call, command, given, read_text, tasks_named
+from coordinate.cli.shared import MOMENT, Call, choice, command, given, read_text, tasks_named
 
 task_argument = click.argument("task", metavar="TASK-ID")
 
@@ -22,7 +22,7 @@ def _content_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--body-file", metavar="FILE", help="The body from a UTF-8 file; - is stdin."),
         click.option("--body", help="Everything the worker needs to know."),
         click.option("--priority", type=int, help="0 to 999, lower is sooner."),
-        click.option("--project", help="Which project it belongs to."),
+        choice("--project", help="Which project it belongs to."),
     ):
         function = option(function)
     return function
@@ -49,9 +49,7 @@ def dispatch(
     waits = tuple(tasks_named(depends_on))
     with call.board() as board:
         call.show(
-            board.dispatch(
-                title=title, role=role, **given(body=said, depends_on=waits, project=project or None, **content)
-            )
+            board.dispatch(title=title, role=role, **given(body=said, depends_on=waits, project=project, **content))
         )
 
 
@@ -87,7 +85,7 @@ def edit(
 @command("comment", example='coordinate task comment TASK-12 --agent bob --note "see the log of build 7"')
 @task_argument
 @click.option("--note", required=True, help="At most 10,000 characters.")
-@click.option("--type", "note_type", help="COMMENT (default), DECISION, REVIEW or ERROR.")
+@choice("--type", "note_type", help="COMMENT (default), DECISION, REVIEW or ERROR.")
 def comment(call: Call, task: str, note: str, note_type: str | None) -> None:
     """Write a note on any task, held or not; renews nothing."""
     with call.board() as board:

@@ -20,14 +20,14 @@ KEPT = 3
 def make(board: Path, revision: str) -> Path:
     """Copy what is committed to `NAME.backup-REVISION-NUMBER`. The caller holds the board's write lock."""
     partial = board.with_name(f"{board.name}.backup.partial")
-    partial.unlink(missing_ok=True)
+    _remove(partial)
     try:
         _copy(board, partial)
         made = [number for number, _ in _backups(board)]
         final = board.with_name(f"{board.name}.backup-{revision}-{max(made, default=0) + 1}")
         partial.replace(final)
     finally:
-        partial.unlink(missing_ok=True)
+        _remove(partial)
     for _, old in _backups(board)[:-KEPT]:
         old.unlink(missing_ok=True)
     return final
@@ -42,6 +42,12 @@ def _copy(board: Path, partial: Path) -> None:
         verdict = str(copy.execute("PRAGMA integrity_check").fetchone()[0])
     if verdict != "ok":
         raise errors.NotABoard(f"{board} is damaged: {verdict}", hint="restore a backup; nothing was changed")
+
+
+def _remove(partial: Path) -> None:
+    """With what SQLite keeps beside a file: a journal left by a crash would be played into the next copy."""
+    for beside in ("", "-journal", "-wal", "-shm"):
+        partial.with_name(partial.name + beside).unlink(missing_ok=True)
 
 
 def _backups(board: Path) -> list[tuple[int, Path]]:

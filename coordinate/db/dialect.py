@@ -274,8 +274,7 @@ class SQLite:
                 return Interrupted(
                     errors.Busy(
                         f"the board at {self.path} stayed locked for {self.patience:g} s",
-                        hint="try again; `coordinate db doctor` tells who holds it, $COORDINATE_BUSY_SECONDS how long"
-                        " to wait",
+                        hint="try again, or wait longer: $COORDINATE_BUSY_SECONDS",
                     ),
                     # BUSY after the full wait is an answer; BUSY_SNAPSHOT and BUSY_RECOVERY come at once.
                     again=code != sqlite3.SQLITE_BUSY,

@@ -11,6 +11,7 @@ import os
 import random
 import threading
 import time
+import weakref
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -27,6 +28,7 @@ IDLE_CONNECTIONS_MAX = 8
 RETRY_SECONDS = 30.0
 # A place that never answered yet is more likely a wrong address than a restart.
 FIRST_RETRY_SECONDS = 3.0
+FORK_PATIENCE_SECONDS = 5.0
 
 
 class Row(Protocol):
@@ -115,11 +117,13 @@ class Database:
         self.warnings = engine.warnings
         self._prepared: dict[str, _Prepared] = {}
         self._idle: list[tuple[Any, object]] = []
-        self._abandoned: list[Any] = []
         self._lock = threading.Lock()
-        self._pid = os.getpid()
+        self._quiet = threading.Condition(self._lock)
+        self._at_work = 0
+        self._forking = False
         self._closed = False
         self._reached = False
+        _databases.add(self)
 
     def perform(self, work: Callable[[Tx], R], *, writes: bool) -> tuple[R, list[dict[str, Any]]]:
         """Run `work` in one transaction; returns its answer and the events that were committed with it.
@@ -132,7 +136,7 @@ class Database:
         pause = 0.005
         while True:
             try:
-                with self._transaction(writes=writes) as tx:
+                with self._working(), self._transaction(writes=writes) as tx:
                     answer = work(tx)
             except Interrupted as interrupted:
                 patience = RETRY_SECONDS if self._reached else FIRST_RETRY_SECONDS
@@ -152,11 +156,19 @@ class Database:
             engine.begin(connection, writes=writes)
             stamp = self._check_schema(connection, stamp)
             tx = Tx(self, connection)
-            yield tx
+            refusal: errors.CoordinateError | None = None
+            try:
+                yield tx
+            except errors.CoordinateError as refused:
+                if not refused.keeps_changes:
+                    raise
+                refusal = refused
             tx.finish()
             committing = True
             engine.commit(connection)
             healthy = True
+            if refusal is not None:
+                raise refusal
         except engine.driver_error as error:
             explained = engine.explain(error, committing=committing)
             if explained is None:
@@ -179,10 +191,6 @@ class Database:
         with self._lock:
             if self._closed:
                 raise errors.Unreachable("the board was closed", hint="connect again")
-            if self._pid != os.getpid():
-                # After a fork the parent's connections are its own: closing them here would end them for it too.
-                self._abandoned += [connection for connection, _ in self._idle]
-                self._idle, self._pid = [], os.getpid()
             if self._idle:
                 return self._idle.pop()
         connection = self.engine.connect()
@@ -220,17 +228,75 @@ class Database:
 
     def wait(self, seconds: float) -> None:
         """Return when the board may have changed, or after `seconds`."""
-        self.engine.wait(seconds)
+        with self._working():
+            self.engine.wait(seconds)
 
     def close(self) -> None:
         """Close the idle connections; those in use close when they are given back."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
-        if self._pid == os.getpid():
-            for connection, _ in idle:
-                self.engine.close(connection)
-            self.engine.stop_waiting()
+        for connection, _ in idle:
+            self.engine.close(connection)
+        self.engine.stop_waiting()
+
+    # No connection goes through a fork. On Postgres both processes would talk on one socket. On SQLite the library in
+    # the child would take the parent's file locks for its own: the parent, closing, would see nobody else and remove
+    # the log that the child goes on writing to, and with it what the child commits.
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        """Have a connection in use; a fork by another thread waits for the end of it."""
+        with self._quiet:
+            self._quiet.wait_for(lambda: not self._forking)
+            self._at_work += 1
+        try:
+            yield
+        finally:
+            with self._quiet:
+                self._at_work -= 1
+                self._quiet.notify_all()
+
+    def before_fork(self) -> None:
+        """Wait for threads at work (up to 5 s), close what is idle, and hold the lock until the fork is over."""
+        with self._quiet:
+            self._forking = True
+            self._quiet.wait_for(lambda: self._at_work == 0, FORK_PATIENCE_SECONDS)
+            idle, self._idle = self._idle, []
+        for connection, _ in idle:
+            self.engine.close(connection)
+        self._lock.acquire()
+
+    def after_fork(self, *, child: bool) -> None:
+        """Go on; in the child nobody is at work, since other threads do not go through a fork."""
+        self._forking = False
+        if child:
+            self._at_work = 0
+        self._quiet.notify_all()
+        self._lock.release()
+
+
+_databases: weakref.WeakSet[Database] = weakref.WeakSet()
+_forking: list[Database] = []
+
+
+def _before_fork() -> None:
+    _forking[:] = _databases
+    for database in _forking:
+        database.before_fork()
+
+
+def _after_fork(*, child: bool) -> None:
+    while _forking:
+        _forking.pop().after_fork(child=child)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=lambda: _after_fork(child=False),
+        after_in_child=lambda: _after_fork(child=True),
+    )
 
 
 class Borrowed(Database):

@@ -103,14 +103,18 @@ def _sqlalchemy_engine(ours: dialect.Engine, *, writes: bool) -> Engine:
     name = "postgresql+psycopg" if ours.name == "postgresql" else ours.name
     engine = create_engine(f"{name}://", creator=lambda: _connect(ours), poolclass=pool.NullPool)
     if ours.name == "sqlite":
-        begin = "BEGIN IMMEDIATE" if writes else "BEGIN"
-        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+        # Begun as the program begins: many that start at once wait fairly for the one that migrates.
+        event.listen(engine, "begin", lambda connection: ours.begin(_driver(connection), writes=writes))
     else:
         # What SQLAlchemy does not know, so that a comparison can read it back.
         own: list[Any] = [schema.events.c.xid.type, schema.event_feed_state.c.snapshot.type]
         reflecting: Any = engine.dialect
         reflecting.ischema_names = reflecting.ischema_names | {each.get_col_spec(): type(each) for each in own}
     return engine
+
+
+def _driver(connection: Connection) -> Any:
+    return connection.connection.dbapi_connection
 
 
 def _connect(ours: dialect.Engine) -> Any:
@@ -326,15 +330,15 @@ def _blocked(connection: Connection) -> errors.MigrationBlocked:
 
 def _missing_right(connection: Connection, said: str) -> errors.PermissionDenied:
     connection.rollback()
-    role, home, creates, owners = connection.execute(
+    role, home, owners = connection.execute(
         text(
             "SELECT quote_ident(current_user), quote_ident(current_schema()),"
-            " has_schema_privilege(current_schema(), 'CREATE'), (SELECT string_agg(DISTINCT tableowner, ', ')"
-            " FROM pg_tables WHERE schemaname = current_schema() AND tablename IN ('tasks', 'coordinate_version'))"
+            " (SELECT string_agg(DISTINCT tableowner, ', ') FROM pg_tables WHERE schemaname = current_schema()"
+            " AND tablename IN ('tasks', 'coordinate_version') AND NOT pg_has_role(tableowner, 'USAGE'))"
         )
     ).one()
-    if creates:
-        hint = f"migrations are for the role that owns the tables: {owners or 'none yet'}"
+    if owners:
+        hint = f"migrations are for the role that owns the tables: {owners}"
     else:
         hint = f"the owner of the schema can grant it: GRANT USAGE, CREATE ON SCHEMA {home} TO {role}"
     return errors.PermissionDenied(f"the role {role} may not migrate schema {home}: {said}", hint=hint)

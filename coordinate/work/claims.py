@@ -82,12 +82,15 @@ def take_one(tx: Tx, task: str, lease_seconds: int | None, agent: str, session: 
     """Take one task by name; a lease on it that is past is taken back first."""
     task_id, agent, session = inputs.task_id(task), inputs.agent(agent), inputs.name_or_none(session, "session")
     lease = None if lease_seconds is None else inputs.lease_seconds(lease_seconds)
-    for expired in tx.all("task_take_back", task_id=task_id):
+    taken_back = tx.all("task_take_back", task_id=task_id)
+    for expired in taken_back:
         _write_expiry(tx, expired)
     tx.all("task_unpark", task_id=task_id)
     row = tx.one("claim_task", task_id=task_id, lease_seconds=lease, agent=agent, session=session)
     if row is None:
-        raise _why_not_claimable(tx, story.find(tx, task_id))
+        refused = _why_not_claimable(tx, story.find(tx, task_id))
+        refused.keeps_changes = bool(taken_back)  # an expiry that was met is written, whatever follows from it
+        raise refused
     return row
 
 

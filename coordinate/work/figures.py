@@ -162,8 +162,10 @@ def why_idle(tx: Tx, *, role: str, project: str | None = None) -> Why:
         reasons.append(Reason("blocked", f"{census.blocked} task(s) are BLOCKED and wait for somebody"))
     if census.in_review:
         reasons.append(Reason("in_review", f"{census.in_review} task(s) wait for a review"))
-    for row in tx.all("tasks_unreachable", project=project, role=role, limit=5):
-        reasons.append(Reason("unreachable", f"{row.id} waits for {row.depends_on}, which was cancelled", row.id))
+    reasons += [
+        Reason("unreachable", f"{row.id} waits for {row.depends_on}, which was cancelled", row.id)
+        for row in tx.all("tasks_unreachable", project=project, role=role, limit=5)
+    ]
     if not census.total:
         others = tx.all("roles_with_ready", project=project)
         listed = ", ".join(f"{each.role_boundary} ({each.count})" for each in others)

@@ -48,6 +48,8 @@ class Kanban:
 
     def columns(self, table: str) -> list[str]:
         """The names of a table's columns; none when there is no such table."""
+        if table not in self._tables:
+            return []
         return [str(row[1]).lower() for row in self._connection.execute(f"PRAGMA table_info({table})")]
 
     def rows(self, table: str, wanted: tuple[str, ...]) -> Iterator[Raw]:
@@ -88,6 +90,8 @@ def opened(source: Path) -> Iterator[Kanban]:
                 _refuse_other_tables(board, source)
                 yield board
         except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+                raise
             raise errors.NotABoard(
                 f"{source} is damaged: {error}", hint="repair it with sqlite3's .recover and adopt the result"
             ) from error

@@ -34,8 +34,9 @@ def claim_review(
     """
     agent = inputs.agent(agent)
     task_id = None if task is None else inputs.task_id(task)
-    if task_id is not None:
-        _refuse(tx, story.find(tx, task_id, lock=True), "claim_review", agent, override=None)
+    named = None if task_id is None else story.find(tx, task_id, lock=True)
+    if named is not None:
+        _refuse(tx, named, "claim_review", agent, override=None)
     row = tx.one(
         "review_claim",
         task_id=task_id,
@@ -44,7 +45,7 @@ def claim_review(
         agent=agent,
     )
     if row is None:
-        return None
+        return None if named is None else story.task_of(tx, named)  # the caller has reserved it already
     story.record(tx, row, "CLAIM_REVIEW", "review.claimed", agent=agent)
     return story.task_of(tx, row)
 

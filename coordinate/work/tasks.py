@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from coordinate import counters, inputs, leases, paths
+from coordinate import counters, events, inputs, leases, paths
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import InvalidInput, InvalidState, OutdatedRevision
 from coordinate.frozen import dataclass
@@ -199,7 +199,7 @@ def _write(tx: Tx, news: list[_New], local: dict[int, list[int | str]], *, agent
 
 def _author(agent: str) -> str:
     """Whoever is named; the board itself where nobody is."""
-    return "system" if agent in ("", "system") else inputs.agent(agent)
+    return inputs.agent(agent) if agent else "system"
 
 
 def _already_dispatched(tx: Tx, news: list[_New]) -> dict[int, Row]:
@@ -393,7 +393,7 @@ def _brief(value: object) -> str:
     return shown if len(shown) <= 80 else shown[:77] + "..."
 
 
-def set_priority(tx: Tx, *, tasks: Sequence[str], priority: int, agent: str = "system") -> int:
+def set_priority(tx: Tx, *, tasks: Sequence[str], priority: int, agent: str = "") -> int:
     """Give several tasks one priority, in one transaction; unknown ids are left out. Returns how many changed."""
     priority, agent = inputs.priority(priority), _author(agent)
     rows = _set_many(tx, "tasks_set_priority", tasks, priority=priority)
@@ -403,7 +403,7 @@ def set_priority(tx: Tx, *, tasks: Sequence[str], priority: int, agent: str = "s
     return len(rows)
 
 
-def set_project(tx: Tx, *, tasks: Sequence[str], project: str, agent: str = "system") -> int:
+def set_project(tx: Tx, *, tasks: Sequence[str], project: str, agent: str = "") -> int:
     """Move several tasks to one project, in one transaction; unknown ids are left out. Returns how many changed."""
     project, agent = inputs.name(project, "project"), _author(agent)
     rows = _set_many(tx, "tasks_set_project", tasks, project=project)
@@ -422,7 +422,7 @@ def _set_many(tx: Tx, statement: str, tasks: Sequence[str], **value: object) -> 
 
 
 def set_project_defaults(
-    tx: Tx, *, name: str, lease_seconds: int | None = None, max_attempts: int | None = None
+    tx: Tx, *, name: str, lease_seconds: int | None = None, max_attempts: int | None = None, agent: str = ""
 ) -> Project:
     """Set what claims and new tasks of a project get unless told otherwise; None means the program's default."""
     name = inputs.name(name, "name")
@@ -432,6 +432,16 @@ def set_project_defaults(
     tx.run("project_insert", name=name)
     row = tx.one("project_set", name=name, lease_seconds=lease, max_attempts=max_attempts)
     assert row is not None
+    said = {"project": name, "lease_seconds": lease, "max_attempts": max_attempts}
+    author = _author(agent)
+    events.append(
+        tx,
+        "project.updated",
+        {"agent": author} | {key: str(value) for key, value in said.items() if value is not None},
+        project=name,
+        agent=author,
+        ref=name,
+    )
     return Project(**row._asdict())
 
 

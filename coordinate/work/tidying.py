@@ -122,7 +122,6 @@ class Tidied:
 def tidied(source: Path) -> Iterator[Tidied]:
     """The board at `source`, tidied; the file is only read. Raises as `kanban.opened`."""
     with (
-        kanban.opened(source) as board,
         TemporaryDirectory(prefix="coordinate-tidied-") as folder,
         closing(sqlite3.connect(Path(folder) / "tidied.db", isolation_level=None)) as connection,
     ):
@@ -130,7 +129,8 @@ def tidied(source: Path) -> Iterator[Tidied]:
         connection.execute("PRAGMA journal_mode = OFF")
         connection.execute("PRAGMA synchronous = OFF")
         into = Tidied(source, connection)
-        _Tidying(board, into).everything()
+        with kanban.opened(source) as board:
+            _Tidying(board, into).everything()
         yield into
 
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 import coordinate
 from coordinate import Coordinator
-from coordinate.errors import DependencyCycle, InvalidInput, NotFound, UnreachableDependency
-from coordinate.plans import PlannedTask, parse_plan
-from tests.tables import assert_sound, nothing_changes, refused, rows
+from coordinate.errors import DependencyCycle, NotFound, UnreachableDependency
+from tests.tables import assert_sound, refused, rows
 
 SOON = datetime(2090, 1, 31, 12, 0, 0, 123000, tzinfo=UTC)
 

@@ -38,7 +38,7 @@ ENDS = {"complete": "DONE", "submit": "IN_REVIEW", "block": "BLOCKED"}
 
 
 def bare(handle: str) -> str:
-    return handle.split("@")[0]
+    return handle.split("@", maxsplit=1)[0]
 
 
 def held(board: Coordinator, agent: str = "alice") -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from coordinate import Coordinator
@@ -14,7 +16,7 @@ def submitted(board: Coordinator, *workers: str, **options: object) -> str:
     """A task that the workers held one after the other and the last of them submitted; its id."""
     task = board.dispatch(title="T", role="worker", **options).task.id
     claim = board.claim_task(task=task, agent=workers[0])
-    for before, after in zip(workers, workers[1:], strict=False):
+    for before, after in pairwise(workers):
         claim = board.transfer(handle=claim, to=after, agent=before)
     board.complete(handle=claim, review=True, agent=workers[-1])
     return task
@@ -168,6 +170,14 @@ def test_a_reservation_ends_with_its_time(board: Coordinator, board_url: str) ->
     assert board.claim_review(task=task, agent="sam").reviewer == "sam"
     age(board_url, 1801)
     assert board.approve(task=task, agent="tom").status == "DONE"
+
+
+def test_a_review_asked_for_again_by_name_is_still_ones_own(board: Coordinator, board_url: str) -> None:
+    task = submitted(board, "bob")
+    reserved = board.claim_review(task=task, agent="rita")
+    with nothing_changes(board_url):
+        assert board.claim_review(task=task, agent="rita") == reserved
+        assert board.claim_review(agent="rita") is None
 
 
 def test_a_review_asked_for_by_name_says_why_not(board: Coordinator, board_url: str) -> None:

@@ -75,7 +75,7 @@ def test_every_result_has_the_columns_that_its_header_says(board_url: str, engin
 
 # --- the claim's plan -------------------------------------------------------------------------------------------------
 
-# 5,000 urgent tasks that wait for one, 1,000 that others hold, 13,998 whose time has not come, and behind them one free.
+# 5,000 urgent tasks that wait for one, 1,000 that others hold, 13,998 whose time has not come; behind them, one free.
 FILL = (
     """INSERT INTO tasks (id, number, title, status, role_boundary, priority, unmet_dependencies, parked, parked_until,
                           not_before, assigned_agent, lease_until, created_at, updated_at)

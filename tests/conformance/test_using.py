@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, text
 
 import coordinate
 from coordinate import Coordinator
-from coordinate.errors import DependencyCycle, NotABoard, NoBoard, NotFound, UnsupportedConnection
+from coordinate.errors import DependencyCycle, NoBoard, NotABoard, NotFound, UnsupportedConnection
 from tests.clock import age
 from tests.tables import assert_sound, connect, dump, is_postgres, nothing_changes, rows, run
 
@@ -67,13 +67,12 @@ def test_work_is_finished_with_the_callers_data(board: Coordinator, board_url: s
 def test_when_the_caller_rolls_back_nothing_happened(board: Coordinator, board_url: str, orders: Engine) -> None:
     board.dispatch(title="T", role="worker")
     claim = board.claim_next(role="worker")
-    with nothing_changes(board_url), orders.connect() as connection:
-        with connection.begin() as transaction:
-            order(connection)
-            inside = board.using(connection)
-            inside.dispatch(title="U", role="worker")
-            inside.complete(handle=claim)
-            transaction.rollback()
+    with nothing_changes(board_url), orders.connect() as connection, connection.begin() as transaction:
+        order(connection)
+        inside = board.using(connection)
+        inside.dispatch(title="U", role="worker")
+        inside.complete(handle=claim)
+        transaction.rollback()
     assert rows(board_url, "SELECT count(*) FROM orders") == [(0,)]
     assert board.dispatch(title="V", role="worker").task.id == "TASK-2"
 

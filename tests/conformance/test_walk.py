@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
-    invariant,
     initialize,
+    invariant,
     precondition,
     rule,
     run_state_machine_as_test,
@@ -103,17 +103,16 @@ class Model:
         return ",".join(f"{task.id}@{len(task.attempts)}" for task in ready)
 
     def claim_task(self, agent: str, task: Task) -> str:
-        taken_back = task.status == "IN_PROGRESS" and task.expired
-        if task.status == "IN_PROGRESS" and not taken_back:
+        if task.status == "IN_PROGRESS" and task.expired:
+            self.take_back(task)
+        if task.status == "IN_PROGRESS":
             return "held_by_another"
-        if task.status not in ("TODO", "IN_PROGRESS") or (taken_back and task.expiries + 1 >= task.max_attempts):
+        if task.status != "TODO":
             return "invalid_state"
         if self.unmet(task):
             return "unmet_dependencies"
         if task.delayed:
             return "not_ready"
-        if taken_back:
-            self.take_back(task)
         task.open(agent)
         return f"{task.id}@{len(task.attempts)}"
 
@@ -283,6 +282,8 @@ class Walk(RuleBasedStateMachine):
 
     @rule(agent=agents, number=picks, approve=st.booleans(), aim=aims)
     def review(self, agent: str, number: int, approve: bool, aim: int) -> None:
+        if aim and not any(task.status == "IN_REVIEW" for task in self.model.tasks.values()):
+            self.hold(agent, number, 0, "submit", False, aim, False)
         task = self.aimed(number, aim, "IN_REVIEW")
         want = self.model.judge(agent, task)
         if approve:

@@ -44,8 +44,10 @@ class Command:
     def __init__(self, url: str, folder: Path, **environment: str) -> None:
         self.url, self.folder = url, folder
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("COORDINATE_")}
-        package = str(Path(coordinate.__file__).parents[1])  # a checkout need not be installed
-        self.environment = {**inherited, "PYTHONPATH": package, "COORDINATE_DB": url, **environment}
+        # What is printed is buffered, as it is for users; a checkout need not be installed.
+        package = str(Path(coordinate.__file__).parents[1])
+        settled = {"PYTHONUNBUFFERED": "", "PYTHONPATH": package, "COORDINATE_DB": url}
+        self.environment = {**inherited, **settled, **environment}
 
     def __call__(self, *arguments: str, stdin: str = "", **environment: str) -> Answer:
         done = subprocess.run(

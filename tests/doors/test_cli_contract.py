@@ -224,6 +224,10 @@ def test_each_refusal_has_its_code_and_exit_status(refused: Command) -> None:
         (2, "invalid_input", ("task", "mine")),
         (2, "invalid_input", ("task", "search", "--status", "BOGUS")),
         (2, "invalid_input", ("task", "list", "--limit", "-1")),
+        (2, "invalid_input", ("task", "view", "TASK-1", "--notes", "-1")),
+        (2, "invalid_input", ("task", "claim-next", "--role", "worker", *me, "--count", "0")),
+        (2, "invalid_input", ("task", "claim-next", "--role", "worker", *me, "--wait", "-1")),
+        (2, "invalid_input", ("task", "extend-lease", "TASK-1@1", *me, "--minutes", "-1")),
         (2, "invalid_input", ("task", "dispatch", "--title", " ", "--role", "worker")),
         (2, "invalid_input", ("task", "dispatch", "--title", "t", "--role", "w", "--priority", "1000")),
         (2, "invalid_input", ("task", "dispatch", "--title", "t", "--role", "w", "--not-before", "tomorrow")),
@@ -321,7 +325,16 @@ def test_global_options_may_stand_anywhere_and_the_last_one_wins(here: Command, 
     assert [task["claim"] for task in here("task", "mine", COORDINATE_AGENT="a").json] == ["TASK-1@2"]
     assert here("task", "search", "--agent", "nobody", COORDINATE_AGENT="a").json == []
     assert here("--format", "table", "task", "stats", "--json").json["total_tasks"] == 1
-    assert here("task", "stats", COORDINATE_FORMAT="xml").error["code"] == "usage"
+    assert here("task", "cancel", "TASK-1", "--agent", "a", COORDINATE_FORMAT="xml").error["code"] == "usage"
+    assert here("task", "view", "TASK-1").json["task"]["status"] == "IN_PROGRESS"
+
+
+def test_an_empty_filter_is_as_good_as_none(here: Command) -> None:
+    here("task", "dispatch", "--title", "one", "--role", "worker", "--project", "", "--depends-on", "")
+    assert (
+        here("task", "search", "--project", "", "--status", "", "--role", "", "--agent", "").json[0]["id"] == "TASK-1"
+    )
+    assert here("task", "claim-next", "--agent", "a", "--role", "worker", "--project", "").json["id"] == "TASK-1"
 
 
 def test_texts_come_from_files_and_from_stdin(here: Command, tmp_path: Path) -> None:
@@ -443,6 +456,11 @@ def test_every_command_has_help_and_takes_the_global_options(here: Command) -> N
         answer = here(*path, "--help")
         assert (answer.status, answer.err) == (0, ""), path
         assert answer.out.isascii(), path
+        assert not any(
+            line.startswith("   ")
+            for line in answer.out.partition("Options:")[0].splitlines()
+            if "coordinate " not in line
+        ), path
         for option in ("--db", "--json"):
             assert option in answer.out, path
 

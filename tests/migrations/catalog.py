@@ -43,7 +43,8 @@ POSTGRES_CATALOG = {
          WHERE connamespace = quote_ident(current_schema())::regnamespace""",
     "indexes": "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = current_schema()",
     "functions": """
-        SELECT proname, pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = quote_ident(current_schema())::regnamespace""",
+        SELECT proname, pg_get_functiondef(oid) FROM pg_proc
+         WHERE pronamespace = quote_ident(current_schema())::regnamespace""",
     "triggers": """
         SELECT tgname, pg_get_triggerdef(t.oid) FROM pg_trigger t JOIN pg_class c ON c.oid = tgrelid
          WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND NOT tgisinternal""",

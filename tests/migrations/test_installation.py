@@ -81,8 +81,9 @@ mine = logging.getLogger("host.thing"); mine.setLevel(logging.DEBUG)
 theirs = logging.getLogger("alembic"); theirs.setLevel(logging.CRITICAL)
 names = ["", "host.thing", "alembic", "alembic.runtime.migration", "sqlalchemy.engine"]
 def state():
-    found = [logging.getLogger(name) for name in names]
-    return [(l.name, l.level, l.disabled, list(l.handlers), l.propagate, list(l.filters)) for l in found]
+    found = [logging.getLogger(name) for name in names]  # a library's own NullHandler says nothing
+    heard = [[h for h in l.handlers if type(h) is not logging.NullHandler] for l in found]
+    return [(l.name, l.level, l.disabled, h, l.propagate, list(l.filters)) for l, h in zip(found, heard)]
 before = state()
 """
 

@@ -177,23 +177,36 @@ def test_every_task_is_done_once_although_every_fifth_of_50_processes_is_killed(
     assert {task for _, task in arena.rows(board_url, recovered)} <= {task for (task,) in told}
 
 
+def play_comeback(url: str, die: Callable[..., None], weakness: Weakness | None = None) -> None:
+    claim = ("claim_next", {"role": "worker"})
+    with arena.setting_up(url) as c:
+        arena.dispatch_many(c, 1)
+    assert arena.run([doomed(url, 1, die=die, after=0)]) == [KILLED]
+    assert [answer.value for answer in arena.rounds(url, [claim])[0]] == [None], "the lease still lives"
+    arena.expire(url, "TASK-1")
+    (answers,) = arena.rounds(url, *[[claim]] * 4, weakness=weakness)
+    assert [answer.value.handle for answer in answers if answer.value] == ["TASK-1@2"]
+    assert all(answer.ok for answer in answers)
+    arena.assert_sound(url)
+    expired = arena.rows(url, "SELECT attempt FROM history WHERE action = 'EXPIRE'")
+    told = arena.rows(url, "SELECT count(*) FROM events WHERE event_type = 'task.lease_expired'")
+    assert (expired, told) == ([(1,)], [(1,)])
+
+
 @pytest.mark.parametrize("die", HOLDING)
 def test_a_killed_holders_task_comes_back_exactly_once(board_url: str, die: Callable[..., None]) -> None:
     """QL-01. Guards: the transaction (nothing of half a completion stays) and the guarded taking back."""
-    with arena.setting_up(board_url) as c:
-        arena.dispatch_many(c, 1)
-    assert arena.run([doomed(board_url, 1, die=die, after=0)]) == [KILLED]
-    claim = ("claim_next", {"role": "worker"})
-    assert [answer.value for answer in arena.rounds(board_url, [claim])[0]] == [None], "the lease still lives"
-    arena.expire(board_url, "TASK-1")
-    (answers,) = arena.rounds(board_url, *[[claim]] * 4)
-    (got,) = [answer.value for answer in answers if answer.value]
-    assert all(answer.ok for answer in answers)
-    assert got.handle == "TASK-1@2"
-    arena.assert_sound(board_url)
-    expired = arena.rows(board_url, "SELECT attempt FROM history WHERE action = 'EXPIRE'")
-    told = arena.rows(board_url, "SELECT count(*) FROM events WHERE event_type = 'task.lease_expired'")
-    assert (expired, told) == ([(1,)], [(1,)])
+    play_comeback(board_url, die)
+
+
+def test_taking_back_without_looking_again_is_noticed(postgres_board: str) -> None:
+    """On SQLite nobody else writes between the look and the taking back."""
+    weakness = arena.together(
+        arena.cut("queue_take_back", " FOR UPDATE SKIP LOCKED", r"(?<=FROM expired\)) AND .*(?= RETURNING)"),
+        arena.slow_before("attempt_close", 0.05),
+    )
+    with pytest.raises(AssertionError):
+        play_comeback(postgres_board, die_after_claim, weakness)
 
 
 def test_half_a_completion_that_stays_is_noticed(board_url: str) -> None:

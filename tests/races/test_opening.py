@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
-import time
+import threading
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event
 
 import coordinate
 from coordinate.db import dialect, env, migrate, schema
+from coordinate.db.engine import Database
 from tests.races import arena
 from tests.races.arena import Go, Weakness
 
@@ -46,11 +48,7 @@ def test_16_processes_make_one_board_of_a_path_where_nothing_was(tmp_path: Path)
 
 def test_an_upgrade_that_begins_late_is_noticed(tmp_path: Path) -> None:
     def begin_deferred() -> None:
-        listen = event.listen
-        event.listen = lambda target, name, do, **more: listen(  # type: ignore[assignment]
-            target, name, lambda connection: connection.exec_driver_sql("BEGIN"), **more
-        )
-        env.event.listen = event.listen
+        dialect.SQLite.begin = lambda self, connection, *, writes: connection.execute("BEGIN") and None  # type: ignore[method-assign]
 
     with pytest.raises(AssertionError):
         for number in range(10):
@@ -118,34 +116,82 @@ def test_claims_are_exclusive_between_4_processes_without_wal(tmp_path: Path) ->
 # --- after a fork -----------------------------------------------------------------------------------------------------
 
 
-def test_what_a_forked_child_commits_stays_when_the_parent_closes(board_url: str) -> None:
-    """Guard: no idle connection of SQLite's goes through a fork.
+def play_fork(board_url: str, weakness: Weakness | None = None) -> None:
+    parted, written = arena.FORK.Event(), arena.FORK.Event()
 
-    Its library in the child would take the parent's locks for its own: the parent, closing, would see nobody else, and
-    remove the log that the child writes to.
-    """
-    parted = arena.FORK.Event()
-
-    def parent(go: Go) -> None:
+    def parent(go: Go) -> int:
         with coordinate.connect(board_url, agent="parent") as c:
             c.dispatch(title="Parent's", role="worker")
-            said = arena.FORK.Event()
-
-            def child() -> None:
-                c.dispatch(title="Child's first", role="worker")
-                said.set()
-                assert parted.wait(10)
-                c.dispatch(title="Child's second", role="worker")
-
-            forked = arena.FORK.Process(target=child)
-            forked._config["daemon"] = False  # type: ignore[attr-defined]
-            forked.start()
-            assert said.wait(10)
+            if (child := os.fork()) == 0:
+                try:
+                    c.dispatch(title="Child's first", role="worker")
+                    written.set()
+                    assert parted.wait(10)
+                    c.dispatch(title="Child's second", role="worker")
+                    os._exit(0)
+                finally:
+                    os._exit(1)
+            assert written.wait(10)
         parted.set()
-        forked.join(20)
-        assert forked.exitcode == 0
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
-    arena.run([parent])
-    time.sleep(0)
+    assert arena.run([parent], weakness=weakness) == [0]
     titles = [title for (title,) in arena.rows(board_url, "SELECT title FROM tasks ORDER BY number")]
     assert titles == ["Parent's", "Child's first", "Child's second"]
+
+
+def test_a_forked_child_commits_for_good_also_when_the_parent_closes(board_url: str) -> None:
+    """Guard: no connection goes through a fork."""
+    play_fork(board_url)
+
+
+def test_a_connection_that_goes_through_a_fork_is_noticed(sqlite_board: str) -> None:
+    """SQLite's library in the child takes the parent's locks for its own, and the parent removes the child's log."""
+
+    def keep() -> None:
+        after, kept = Database.after_fork, []
+
+        def after_fork(self: Database, *, child: bool) -> None:
+            if child:
+                kept.append(self._idle)
+                self._idle = []
+            after(self, child=child)
+
+        Database.before_fork = lambda self: self._lock.acquire() and None  # type: ignore[method-assign]
+        Database.after_fork = after_fork  # type: ignore[method-assign]
+
+    with pytest.raises(AssertionError):
+        play_fork(sqlite_board, keep)
+
+
+def test_a_fork_waits_for_threads_at_work_and_harms_none(board_url: str) -> None:
+    """Guard: a fork closes what is idle and waits for what is in use; nobody at work is cut off."""
+
+    def parent(go: Go) -> list[int]:
+        # Later Pythons warn of exactly this: a fork beside threads.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        with coordinate.connect(board_url, agent="parent") as c:
+            threads = [
+                threading.Thread(target=lambda: [c.dispatch(title="T", role="r") for _ in range(40)]) for _ in "abc"
+            ]
+            for thread in threads:
+                thread.start()
+            ends = []
+            for _ in range(5):
+                if (child := os.fork()) == 0:
+                    try:
+                        c.dispatch(title="C", role="r")
+                        os._exit(0)
+                    finally:
+                        os._exit(1)
+                ends.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+            for thread in threads:
+                thread.join()
+            return ends
+
+    assert arena.run([parent]) == [[0] * 5]
+    assert arena.rows(board_url, "SELECT title, count(*) FROM tasks GROUP BY title ORDER BY title") == [
+        ("C", 5),
+        ("T", 120),
+    ]
+    arena.assert_sound(board_url)

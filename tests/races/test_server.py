@@ -1,0 +1,243 @@
+"""A Postgres that says no: serialization failures, deadlocks, cut connections, a restart. Workers go on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+import coordinate
+from coordinate import errors
+from coordinate.db import dialect
+from coordinate.db.dialect import Interrupted, Postgres
+from coordinate.service import Coordinator
+from tests.conftest import create_board_on_postgres
+from tests.postgres import Server, start_server
+from tests.races import arena
+from tests.races.arena import Go, Weakness
+
+pytestmark = pytest.mark.race
+
+
+@pytest.fixture
+def serializable_board(postgres: Server, postgres_script: str | None) -> Iterator[str]:
+    """A board in a database whose transactions are serializable unless they say otherwise."""
+    with postgres.database() as url:
+        with psycopg.connect(url, autocommit=True) as connection:
+            name = connection.info.dbname
+            connection.execute(f'ALTER DATABASE "{name}" SET default_transaction_isolation = serializable'.encode())
+        create_board_on_postgres(url, postgres_script)
+        yield url
+
+
+def counting(seen: list[str]) -> None:
+    """Write down what the database gave as a reason to try again."""
+    explain = Postgres.explain
+
+    def counted(self: Postgres, error: Exception, *, committing: bool) -> Interrupted | None:
+        seen.append(getattr(error, "sqlstate", None) or "")
+        return explain(self, error, committing=committing)
+
+    Postgres.explain = counted  # type: ignore[method-assign]
+
+
+def really_serializable() -> None:
+    """Write transactions that fail often and rightly."""
+    weaker = "ISOLATION LEVEL READ COMMITTED"
+    assert weaker in dialect._BEGIN_WRITE
+    dialect._BEGIN_WRITE = dialect._BEGIN_WRITE.replace(weaker, "ISOLATION LEVEL SERIALIZABLE")
+
+
+def never_again() -> None:
+    """What the database asks to try again is not tried again."""
+    initialize = Interrupted.__init__
+
+    def once(self: Interrupted, error: errors.CoordinateError, *, again: bool, lost: bool = False) -> None:
+        initialize(self, error, again=False, lost=lost)
+
+    Interrupted.__init__ = once  # type: ignore[method-assign]
+
+
+def play_lives(url: str, weakness: Weakness | None = None, *, turns: int = 10) -> list[str]:
+    """8 workers lead tasks through their whole life; the reasons to try again that the database gave."""
+
+    def worker(number: int) -> Callable[[Go], list[str]]:
+        def live(go: Go) -> list[str]:
+            seen: list[str] = []
+            counting(seen)
+            with coordinate.connect(url, agent=f"worker-{number}") as c:
+                c.stats()
+                go()
+                for _ in range(turns):
+                    one_life(c, f"judge-{number}")
+            return seen
+
+        return live
+
+    answers = arena.run([worker(number) for number in range(8)], weakness=weakness)
+    done = dict(arena.rows(url, "SELECT action, count(*) FROM history GROUP BY action"))
+    events = dict(arena.rows(url, "SELECT event_type, count(*) FROM events GROUP BY event_type"))
+    for action, event in (
+        ("CLAIM", "task.claimed"),
+        ("SUBMIT", "task.submitted_for_review"),
+        ("APPROVE", "review.approved"),
+    ):
+        assert done[action] == events[event] == 8 * turns
+    assert events["task.created"] == 8 * turns
+    arena.assert_sound(url)
+    return [state for seen in answers for state in seen]
+
+
+def one_life(c: Coordinator, judge: str) -> None:
+    c.dispatch(title="One", role="worker")
+    while (claim := c.claim_next(role="worker")) is None:
+        time.sleep(0.01)
+    c.log_progress(handle=claim, note="half")
+    c.complete(handle=claim, review=True)
+    c.approve(task=claim.task.id, agent=judge)
+
+
+def test_a_serializable_database_fails_nobody(serializable_board: str) -> None:
+    """PG-10. Guard: each transaction says which isolation it needs; none is left to the database's default."""
+    seen = play_lives(serializable_board)
+    assert "40001" not in seen
+
+
+def test_serialization_failures_are_tried_again_and_double_nothing(serializable_board: str) -> None:
+    """PG-10. Guard: what the database calls a serialization failure is tried again, whole and with its events anew."""
+    assert "40001" in play_lives(serializable_board, really_serializable)
+
+
+def test_a_serialization_failure_that_is_not_tried_again_is_noticed(serializable_board: str) -> None:
+    with pytest.raises(arena.Crash, match="Busy"):
+        play_lives(serializable_board, arena.together(really_serializable, never_again))
+
+
+def play_batches(url: str, weakness: Weakness | None = None, *, count: int = 60) -> None:
+    """Two batches complete the same pairs, named in opposite order, at one moment."""
+    with arena.setting_up(url, agent="racer") as c:
+        arena.dispatch_many(c, 2 * count)
+        held = list(arena.claim_all(c).values())
+    pairs = list(zip(held[::2], held[1::2], strict=True))
+    there = [("complete_batch", {"handles": [one, two]}) for one, two in pairs]
+    back = [("complete_batch", {"handles": [two, one]}) for one, two in pairs]
+    for said in arena.rounds(url, there, back, weakness=weakness):
+        assert all(answer.ok for answer in said), said
+        assert all(outcome.ok for answer in said for outcome in answer.value)
+        assert sum(not outcome.already for answer in said for outcome in answer.value) == 2
+    arena.assert_sound(url)
+
+
+def test_batches_of_opposite_order_complete_each_task_once(serializable_board: str) -> None:
+    """PG-10. Guards: a batch is worked in the order of its numbers, and a deadlock would be tried again."""
+    play_batches(serializable_board)
+
+
+def in_the_order_given() -> None:
+    from coordinate.work import claims
+
+    claims.sorted = lambda wanted, key: [*wanted]  # type: ignore[attr-defined]
+
+
+def test_a_batch_in_the_order_given_that_is_not_tried_again_is_noticed(serializable_board: str) -> None:
+    with pytest.raises(AssertionError, match="busy"):
+        weakness = arena.together(in_the_order_given, never_again, arena.slow_before("attempt_close", 0.02))
+        play_batches(serializable_board, weakness, count=3)
+
+
+# --- cut connections and a restart ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own_server() -> Iterator[Server]:
+    """A server that may be restarted."""
+    server = start_server("local", "wheel")
+    yield server
+    server.stop()
+
+
+def play_cuts(
+    server: Server, script: str | None, weakness: Weakness | None = None, *, cuts: int = 20
+) -> dict[str, int]:
+    """8 workers loop; a session of theirs is cut every 200 ms, then the server restarts. Returns what was counted."""
+    calm = arena.FORK.Event()
+    url = server.url
+    create_board_on_postgres(url, script)
+
+    def cutter(go: Go) -> dict[str, int]:
+        go()
+        cut = 0
+        with psycopg.connect(url, autocommit=True) as connection:
+            for _ in range(cuts):
+                time.sleep(0.2)
+                cut += len(
+                    connection.execute(
+                        b"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'coordinate'"
+                        b" ORDER BY random() LIMIT 1"
+                    ).fetchall()
+                )
+        server.restart()
+        time.sleep(0.5)
+        calm.set()
+        return {"cut": cut}
+
+    def worker(number: int) -> Callable[[Go], dict[str, int]]:
+        def live(go: Go) -> dict[str, int]:
+            told = {"unknown": 0, "dispatched": 0, "done": 0}
+            with coordinate.connect(url, agent=f"worker-{number}") as c:
+                c.stats()
+                go()
+                while True:
+                    if not calm.is_set():
+                        insist(told, c.dispatch, title="One", role="worker", dedup_key=f"{number}/{told['dispatched']}")
+                        told["dispatched"] += 1
+                    claim = claim_or_find(c, told)
+                    if claim is None:
+                        if calm.is_set() and c.stats().by_status.keys() <= {"DONE"}:
+                            return told
+                        time.sleep(0.05)
+                        continue
+                    insist(told, c.complete, handle=claim)
+                    told["done"] += 1
+
+        return live
+
+    answers = arena.run([*map(worker, range(8)), cutter], weakness=weakness)
+    total = {name: sum(answer.get(name, 0) for answer in answers) for name in ("cut", "unknown", "dispatched", "done")}
+    print(total)
+    assert total["cut"] >= cuts // 2
+    assert arena.rows(url, "SELECT status, count(*) FROM tasks GROUP BY status") == [("DONE", total["dispatched"])]
+    assert total["done"] == total["dispatched"]
+    arena.assert_sound(url)
+    return total
+
+
+def insist(told: dict[str, int], verb: Callable[..., Any], **given: Any) -> Any:
+    """A connection cut in the middle of a commit leaves the outcome unknown: a repeated call finds it or does it."""
+    while True:
+        try:
+            return verb(**given)
+        except errors.OutcomeUnknown:
+            told["unknown"] += 1
+
+
+def claim_or_find(c: Coordinator, told: dict[str, int]) -> str | None:
+    try:
+        claim = c.claim_next(role="worker", lease_seconds=600)
+    except errors.OutcomeUnknown:
+        told["unknown"] += 1
+        return next((task.handle for task in c.mine()), None)
+    return claim and claim.handle
+
+
+def test_workers_go_on_through_cut_connections_and_a_restart(own_server: Server, postgres_script: str | None) -> None:
+    """PG-11. Guard: a lost connection is tried again, unless it was lost during the commit, which is said."""
+    play_cuts(own_server, postgres_script)
+
+
+def test_a_cut_connection_that_is_not_tried_again_is_noticed(own_server: Server, postgres_script: str | None) -> None:
+    with pytest.raises(arena.Crash, match="Unreachable"):
+        play_cuts(own_server, postgres_script, never_again, cuts=4)
