@@ -447,6 +447,7 @@ class Applied:
     applied_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
 class Finding:
     """Something of an adopted board that could not come over as it was: where, what, its value, what was done."""
 
