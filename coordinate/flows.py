@@ -32,8 +32,8 @@ def claim_batch(
 ) -> tuple[list[Claim], bool]:
     """One look for up to `count` ready tasks, taken with their scopes in the queue's order.
 
-    A task whose declared scopes another holds is set aside and passed over, up to a bound: then the second answer is
-    True, and the caller commits and looks again.
+    A task whose declared scopes another holds is set aside and passed over. When that was all that came of it, the
+    second answer is True, and the caller commits and looks again.
     """
     queue = claims.queue_of(
         role=role,
@@ -48,13 +48,14 @@ def claim_batch(
     taken: list[Row] = []
     aside = 0
     while len(taken) < count and aside < SET_ASIDE_MAX:
-        rows = claims.take(tx, queue, count - len(taken))
+        # Once this transaction grants scopes it waits for no task's row: whoever has that row may wait for our grant.
+        rows = claims.take(tx, queue, count - len(taken), wait=not taken and not aside)
         if not rows:
             break
         free = [row for row in rows if not row.scoped or _with_scopes(tx, row, queue.agent, session) is None]
         aside += len(rows) - len(free)
         taken += free
-    return claims.claimed(tx, taken, queue.agent, session), aside >= SET_ASIDE_MAX and not taken
+    return claims.claimed(tx, taken, queue.agent, session), aside > 0 and not taken
 
 
 def claim_task(
@@ -65,11 +66,11 @@ def claim_task(
     Raises `Held` (with holder and expiry) while another's lease on it, or on one of its scopes, lives;
     `UnmetDependencies`, `NotReady` before its time, `InvalidState` when it is not waiting to be done.
     """
-    row = claims.take_one(tx, task, lease_seconds, agent, session)
+    row, met_expiry = claims.take_one(tx, task, lease_seconds, agent, session)
     if row.scoped and (blocker := _with_scopes(tx, row, inputs.agent(agent), session)) is not None:
         until = blocker.expires_at
         shown = None if until is None else until.isoformat(timespec="seconds").replace("+00:00", "Z")
-        raise Held(
+        refused = Held(
             f"{row.id} cannot be claimed: {blocker.agent} holds {blocker.resource}"
             + (f" until {shown}" if shown else " for an open worktree"),
             hint="claim another task, or wait until that lease ends",
@@ -77,6 +78,8 @@ def claim_task(
             holder=blocker.agent,
             until=shown,
         )
+        refused.keeps_changes = met_expiry
+        raise refused
     return claims.claimed(tx, [row], inputs.agent(agent), session)[0]
 
 
@@ -86,14 +89,13 @@ def _with_scopes(tx: Tx, row: Row, agent: str, session: str | None) -> Row | Non
     if not patterns:
         return None
     leases.lock_scopes(tx, row.project)
-    bound = [each.fence for each in tx.all("leases_of_task", task_id=row.id)]
-    blocker = leases.blocker_of(tx, patterns, project=row.project, session=session, fences=bound)
+    caller = leases.Caller(agent, session, row.id)
+    blocker = leases.blocker_of(tx, patterns, project=row.project, caller=caller)
     if blocker is None:
-        _, own, past = leases.conflicts_of(
-            tx, patterns, project=row.project, mode="exclusive", session=session, fences=bound
-        )
+        _, own, past = leases.conflicts_of(tx, patterns, project=row.project, mode="exclusive", caller=caller)
         leases.end(tx, past, reason="expired", by=agent)
-        held = {each.resource for each in own}
+        # What the session holds for itself may end before the task does; only what is the task's own need not be taken.
+        held = {each.resource for each in own if each.task_id == row.id}
         leases.grant_scopes(
             tx,
             [pattern for pattern in patterns if pattern not in held],

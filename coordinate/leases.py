@@ -8,6 +8,8 @@ Every end writes its event, addressed to the former holder, and puts the tasks t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
 from coordinate import counters, events, paths
 from coordinate.db.engine import Row, Tx
@@ -22,13 +24,32 @@ def lock_scopes(tx: Tx, project: str) -> None:
     tx.where_needed("scopes_lock", project=project)
 
 
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whose leases are no conflict: those of the session, of the task that is held, or whose fence its agent shows.
+
+    Two calls without a session are strangers. What belongs to a task belongs to whoever holds the task.
+    """
+
+    agent: str = ""
+    session: str | None = None
+    task_id: str | None = None
+    fences: Sequence[int] = ()
+
+    def owns(self, row: Row) -> bool:
+        return bool(
+            (self.session is not None and row.session_id == self.session)
+            or (self.task_id is not None and row.task_id == self.task_id)
+            or (row.fence in self.fences and row.agent == self.agent)
+        )
+
+
 def conflicts_of(
-    tx: Tx, patterns: Sequence[str], *, project: str, mode: str, session: str | None, fences: Sequence[int]
+    tx: Tx, patterns: Sequence[str], *, project: str, mode: str, caller: Caller
 ) -> tuple[list[Conflict], list[Row], list[Row]]:
     """What stands in the way of a claim, as (conflicts, own leases that overlap, leases that are past).
 
-    A lease is the caller's own when it is its session's, or when the caller shows its fence; two calls without a
-    session are strangers. Patterns are canonical.
+    Patterns are canonical.
     """
     found: list[Conflict] = []
     own: dict[int, Row] = {}
@@ -36,22 +57,16 @@ def conflicts_of(
     for pattern, row in _overlapping(tx, patterns, project):
         if not row.live:
             past[row.id] = row
-        elif row.fence in fences or (session is not None and row.session_id == session):
+        elif caller.owns(row):
             own[row.id] = row
         elif mode == "exclusive" or row.mode == "exclusive":
             found.append(conflict_of(pattern, row))
     return found, list(own.values()), list(past.values())
 
 
-def blocker_of(
-    tx: Tx, patterns: Sequence[str], *, project: str, session: str | None, fences: Sequence[int]
-) -> Row | None:
+def blocker_of(tx: Tx, patterns: Sequence[str], *, project: str, caller: Caller) -> Row | None:
     """The live lease that stands longest in the way of taking all patterns exclusively; None when nothing does."""
-    in_the_way = [
-        row
-        for _, row in _overlapping(tx, patterns, project)
-        if row.live and row.fence not in fences and (session is None or row.session_id != session)
-    ]
+    in_the_way = [row for _, row in _overlapping(tx, patterns, project) if row.live and not caller.owns(row)]
     # What has no end last of all ends by time: whoever waits for it is not woken in vain before.
     return max(in_the_way, key=lambda row: (row.expires_at is None, row.expires_at or row.acquired_at), default=None)
 
@@ -127,7 +142,10 @@ def grant_scopes(
 
 
 def end(tx: Tx, rows: Iterable[Row], *, reason: str, by: str) -> list[Lease]:
-    """End leases: `released`, `expired`, `swept`, `merged`, `aborted`; one event each, to the former holder."""
+    """End leases: `released`, `expired`, `swept`, `merged`, `aborted`; one event each, to the former holder.
+
+    What ended by itself is said by the board, so that also a former holder who finds it is handed the event.
+    """
     ended = []
     for row in rows:
         done = tx.one("lease_end", id=row.id, reason=reason)
@@ -135,7 +153,7 @@ def end(tx: Tx, rows: Iterable[Row], *, reason: str, by: str) -> list[Lease]:
             continue
         lease = lease_of(done)
         ended.append(lease)
-        log(tx, f"lease.{reason}", [lease], agent=by, former_holder=lease.agent, former_session=lease.session_id)
+        _log_end(tx, lease, reason, by)
         if lease.kind == "scope":
             put_back(tx, lease.id)
         tx.announce("ready")
@@ -148,8 +166,13 @@ def end_of_task(tx: Tx, task_id: str, *, reason: str, by: str) -> list[Lease]:
 
 
 def give(tx: Tx, task_id: str, *, to: str, attempt: int) -> None:
-    """What is bound to a transferred task goes with it."""
+    """What is bound to a transferred task goes with it; an open worktree stays its agent's until it is adopted."""
     tx.all("leases_give", task_id=task_id, agent=to, attempt=attempt)
+
+
+def keep_with_task(tx: Tx, task_id: str, until: datetime) -> None:
+    """The scopes of a task last as long as the hold that was just renewed; never to a shorter time."""
+    tx.run("leases_keep", task_id=task_id, until=until)
 
 
 def put_back(tx: Tx, lease_id: int) -> None:
@@ -160,8 +183,15 @@ def put_back(tx: Tx, lease_id: int) -> None:
 
 def log_expired(tx: Tx, row: Row, *, by: str) -> None:
     """The event of a lease that another statement ended because its time was over."""
-    lease = lease_of(row)
-    log(tx, "lease.expired", [lease], agent=by, former_holder=lease.agent, former_session=lease.session_id)
+    _log_end(tx, lease_of(row), "expired", by)
+
+
+def _log_end(tx: Tx, lease: Lease, reason: str, by: str) -> None:
+    former = {"former_holder": lease.agent, "former_session": lease.session_id}
+    if reason in ("expired", "swept"):
+        log(tx, f"lease.{reason}", [lease], agent="system", found_by=by, **former)
+    else:
+        log(tx, f"lease.{reason}", [lease], agent=by, **former)
 
 
 def lease_of(row: Row) -> Lease:

@@ -311,6 +311,15 @@ class EventBatch:
 
 
 @dataclass(frozen=True, slots=True)
+class Learnings:
+    """What others said since the caller last asked, oldest first, and how much more of it waits."""
+
+    events: tuple[Event, ...]
+    more: int
+    gap: Gap | None
+
+
+@dataclass(frozen=True, slots=True)
 class Cursor:
     consumer: str
     delivered: int

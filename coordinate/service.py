@@ -20,7 +20,7 @@ from coordinate import config, counters, errors, events, flows, inputs
 from coordinate.db.dialect import adopt_connection, is_postgres, open_engine
 from coordinate.db.engine import Borrowed, Database, Tx
 from coordinate.fleet import agents, locks, scopes, worktrees
-from coordinate.records import Adopted, Claim, Event, EventBatch, ExportedTask, Lease, Lost, Pruned, Session
+from coordinate.records import Adopted, Claim, Event, EventBatch, ExportedTask, Learnings, Lease, Lost, Pruned, Session
 from coordinate.work import claims, dependencies, figures, review, tasks, upkeep
 
 P = ParamSpec("P")
@@ -129,6 +129,7 @@ class Coordinator:
     set_worktree_state = write(worktrees.set_worktree_state)
     close_worktree = write(worktrees.close_worktree)
     adopt_worktree = write(worktrees.adopt_worktree)
+    worktree_of = read(worktrees.worktree_of)
     list_worktrees = read(worktrees.list_worktrees)
     mark_applied = write(worktrees.mark_applied)
     applied = read(worktrees.applied)
@@ -277,6 +278,17 @@ class Coordinator:
             if batch.events or batch.gap or left <= 0:
                 return batch
             self.database.wait(min(left, LOOK_SECONDS))
+
+    def learnings(self, *, limit: int = events.LEARNINGS_MAX, agent: str = "", session: str | None = None) -> Learnings:
+        """What other agents said since the caller last asked: events with a message, oldest first, `limit` at most.
+
+        Each is handed along once, and `more` says how many wait for the next call. The cursor is called like the
+        session, or like the agent where there is none; a newcomer starts at the head. Whoever must not miss one reads
+        with `next_events` under the same name, and acknowledges.
+        """
+        self.database.number_events()
+        agent, session = agent or self.agent, session or self.session
+        return self._perform(lambda tx: events.learnings(tx, limit=limit, agent=agent, session=session), writes=True)
 
     def tail_events(
         self, *, after: int | None = None, project: str | None = None, not_by: str | None = None, limit: int = 100
@@ -475,9 +487,10 @@ def connect(
 ) -> Coordinator:
     """Open a board: a path, a Postgres address, or (None) the one that $COORDINATE_DB or the nearest folder names.
 
-    `agent` is the name that operations act in, `session` one run of it. With `create=True` a missing board is made
-    (and an older one upgraded); otherwise nothing is ever created. Raises `NoBoard`, `NotABoard`, `SchemaBehind`,
-    `SchemaAhead` or `Unreachable`. `after_commit` is called with the events of each committed operation.
+    `agent` is the name that operations act in, `session` one run of it, which alone says the name too. With
+    `create=True` a missing board is made (and an older one upgraded); otherwise nothing is ever created. Raises
+    `NoBoard`, `NotABoard`, `SchemaBehind`, `SchemaAhead` or `Unreachable`; `NotFound` for a session that never was.
+    `after_commit` is called with the events of each committed operation.
     """
     place = config.locate(None if target is None else str(target))
     if agent:
@@ -493,7 +506,21 @@ def connect(
     coordinator = Coordinator(database, agent=agent, session=session, after_commit=after_commit)
     with _no_connection_left(coordinator):
         database.perform(lambda tx: None, writes=False)  # says at once what is wrong with the place
+        if session is not None:
+            coordinator.agent = _agent_of(coordinator, session, agent)
     return coordinator
+
+
+def _agent_of(coordinator: Coordinator, session: str, named: str) -> str:
+    """A session is one run of one agent: it says the name, and another name with it is a mistake."""
+    found = coordinator.database.perform(lambda tx: agents.agent_of(tx, session=session), writes=False)[0]
+    if named not in ("", found):
+        raise errors.InvalidInput(
+            f"session {session} is {found}'s, not {named}'s",
+            hint="leave the name away, or show no session: two agents are two sessions",
+            field="session",
+        )
+    return found
 
 
 def adopt(source: str | Path, target: str | Path | None = None) -> Adopted:

@@ -138,6 +138,21 @@ add(
     .order_by(event_feed.c.position)
     .limit(given_integer("limit")),
 )
+_said = (
+    event_feed.c.position > given_integer("after"),
+    events.c.message != const(""),
+    or_(events.c.agent.is_(None), events.c.agent != given_text("not_by")),
+)
+add(
+    "said_after",
+    "What other agents said behind a position: events with a message, in the one order.",
+    select(*_EVENT).select_from(_numbered).where(*_said).order_by(event_feed.c.position).limit(given_integer("limit")),
+)
+add(
+    "said_count",
+    "How much other agents said behind a position.",
+    select(func.count(event_feed.c.position, type_=BIGINT).label("count")).select_from(_numbered).where(*_said),
+)
 add(
     "events_latest",
     "The newest events, newest first, numbered yet or not; `before` pages back by position.",
@@ -413,19 +428,48 @@ add(
 )
 add(
     "leases_of_session",
-    "Unreleased leases of a session that no worktree keeps.",
+    "Unreleased leases of a session; what a held task or an open worktree keeps ends with that.",
     select(*_LEASE)
-    .where(_HELD, lease.session_id == given_text("session"), lease.worktree_id.is_(None))
+    .where(_HELD, lease.session_id == given_text("session"), lease.task_id.is_(None))
+    .order_by(lease.id)
+    .limit(given_integer("limit")),
+)
+add(
+    "scopes_of_session",
+    "What a session holds of some patterns; what an open worktree keeps ends with that.",
+    select(*_LEASE)
+    .where(
+        _SCOPE,
+        _HELD,
+        lease.session_id == given_text("session"),
+        lease.worktree_id.is_(None),
+        lease.project == given_text("project"),
+        among(lease.resource, "resources"),
+    )
     .order_by(lease.id)
     .limit(given_integer("limit")),
 )
 add(
     "leases_give",
-    "What is bound to a task goes to its new holder.",
+    "What is bound to a task goes to its new holder; what its worktree keeps stays with that.",
     update(leases)
-    .where(_HELD, lease.task_id == given_text("task_id"))
+    .where(_HELD, lease.task_id == given_text("task_id"), lease.worktree_id.is_(None))
     .values(agent=given_text("agent"), session_id=const(None), attempt=given_integer("attempt"))
     .returning(lease.id),
+)
+add(
+    "leases_keep",
+    "The scopes of a task last as long as its hold, like which they may be renewed until somebody has ended them.",
+    update(leases)
+    .where(_HELD, lease.task_id == given_text("task_id"), lease.worktree_id.is_(None))
+    .values(expires_at=greatest(lease.expires_at, given_instant("until"))),
+)
+add(
+    "lease_bind",
+    "An own lease becomes one of a held task.",
+    update(leases)
+    .where(lease.id == given_integer("id"), _HELD, lease.task_id.is_(None))
+    .values(task_id=given_text("task_id"), attempt=given_integer("attempt")),
 )
 add(
     "leases_take_over",
@@ -485,7 +529,11 @@ add(
         ),
         tasks.c.parked == const("scope"),
     )
-    .values(parked=const(""), parked_until=const(None), parked_on=const(None))
+    .values(
+        parked=case((tasks.c.not_before > now(), const("later")), else_=const("")),
+        parked_until=case((tasks.c.not_before > now(), tasks.c.not_before), else_=const(None)),
+        parked_on=const(None),
+    )
     .returning(tasks.c.id),
 )
 

@@ -147,6 +147,14 @@ def heartbeat(tx: Tx, *, session: str | None = None) -> Session:
     return _session(row, live=True)
 
 
+def agent_of(tx: Tx, *, session: str) -> str:
+    """Whose session it is. Raises `NotFound` for one that never was."""
+    row = tx.one("session", id=_shown(session))
+    if row is None:
+        raise _unknown(session)
+    return str(row.agent)
+
+
 def tell_losses(tx: Tx, *, session: str | None = None) -> Lost:
     """What the session lost since it was last told: leases that ended without it, claims whose time was over."""
     session_id = _shown(session)

@@ -250,6 +250,11 @@ add(
     select(*_WORKTREE).where(w.task_id == given_text("task_id"), w.closed_at.is_(None)).with_for_update(),
 )
 add(
+    "worktree_seen",
+    "The open worktree of a task, for whoever only looks.",
+    select(*_WORKTREE).where(w.task_id == given_text("task_id"), w.closed_at.is_(None)),
+)
+add(
     "worktree_state",
     "Where its changes stand.",
     update(worktrees)

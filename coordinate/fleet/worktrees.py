@@ -169,6 +169,12 @@ def adopt_worktree(
     return worktree
 
 
+def worktree_of(tx: Tx, *, task: str) -> Worktree | None:
+    """The open worktree of a task, or None."""
+    row = tx.one("worktree_seen", task_id=inputs.handle(task)[0])
+    return None if row is None else Worktree(**row._asdict())
+
+
 def list_worktrees(
     tx: Tx, *, project: str | None = None, closed: bool = False, before: int | None = None, limit: int = 100
 ) -> list[Worktree]:

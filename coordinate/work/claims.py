@@ -70,16 +70,16 @@ def queue_of(
     return Queue(statement, agent, params)
 
 
-def take(tx: Tx, queue: Queue, count: int) -> list[Row]:
-    """Take the first ready tasks, in order; one look more, that waits for rows others have locked, if there is none."""
-    rows = tx.all(queue.statement, limit=count, **queue.params) or tx.where_needed(
-        queue.statement + "_wait", limit=count, **queue.params
-    )
+def take(tx: Tx, queue: Queue, count: int, *, wait: bool) -> list[Row]:
+    """Take the first ready tasks, in order; with `wait` one look more, for rows others have locked, if there is none."""
+    rows = tx.all(queue.statement, limit=count, **queue.params)
+    if not rows and wait:
+        rows = tx.where_needed(queue.statement + "_wait", limit=count, **queue.params)
     return sorted(rows, key=lambda row: (row.priority, row.created_at, row.number))
 
 
-def take_one(tx: Tx, task: str, lease_seconds: int | None, agent: str, session: str | None) -> Row:
-    """Take one task by name; a lease on it that is past is taken back first."""
+def take_one(tx: Tx, task: str, lease_seconds: int | None, agent: str, session: str | None) -> tuple[Row, bool]:
+    """Take one task by name; a lease on it that is past is taken back first, and the second answer is True."""
     task_id, agent, session = inputs.task_id(task), inputs.agent(agent), inputs.name_or_none(session, "session")
     lease = None if lease_seconds is None else inputs.lease_seconds(lease_seconds)
     taken_back = tx.all("task_take_back", task_id=task_id)
@@ -91,7 +91,7 @@ def take_one(tx: Tx, task: str, lease_seconds: int | None, agent: str, session: 
         refused = _why_not_claimable(tx, story.find(tx, task_id))
         refused.keeps_changes = bool(taken_back)  # an expiry that was met is written, whatever follows from it
         raise refused
-    return row
+    return row, bool(taken_back)
 
 
 def set_due_right(tx: Tx) -> None:
@@ -300,6 +300,7 @@ def transfer(tx: Tx, *, handle: str | Claim, to: str, lease_seconds: int | None 
     tx.run("attempt_open", task_id=task_id, attempt=row.attempt, agent=to, session=None)
     if row.scoped:
         leases.give(tx, task_id, to=to, attempt=row.attempt)
+        leases.keep_with_task(tx, task_id, row.lease_until)
     story.record(tx, row, move.action, move.event, agent=agent, attempt=row.attempt, detail=f"{agent}→{to}", to=to)
     return _claim(tx, row, handles_of(tx, to))
 
@@ -369,6 +370,8 @@ def _guarded(tx: Tx, statement: str, handle: str | Claim, agent: str, verb: str,
     row = tx.one(statement, task_id=task_id, attempt=attempt, agent=agent, **params)
     if row is None:
         raise refusal(tx, task_id, attempt, agent, verb)
+    if row.scoped:
+        leases.keep_with_task(tx, task_id, row.lease_until)
     return row
 
 

@@ -97,6 +97,8 @@ _BACK_IN_QUEUE = {
     "parked": case((t.not_before > now(), const("later")), else_=const("")),
     "parked_until": case((t.not_before > now(), t.not_before), else_=const(None)),
 }
+# What comes out of the way of an obstacle may still have to wait for its time.
+_UNPARKED = {**_BACK_IN_QUEUE, "parked_on": const(None), "reserved_for": const(None)}
 
 
 # --- the queue: what is due, then the claim ---------------------------------------------------------------------------
@@ -153,7 +155,7 @@ add(
     "Put a batch of what is due back into the queue, in its old place. Not a change: no revision, no event.",
     update(tasks)
     .where(t.id.in_(select(_due.c.id)), t.parked != const(""), t.parked_until <= now())
-    .values(parked=const(""), parked_until=const(None), parked_on=const(None), reserved_for=const(None))
+    .values(**_UNPARKED)
     .returning(t.id),
 )
 add(
@@ -161,7 +163,7 @@ add(
     "The same for one task before it is claimed by name; what is in the way of its scopes is looked at anew.",
     update(tasks)
     .where(_THIS, or_(t.parked == const("scope"), and_(t.parked != const(""), t.parked_until <= now())))
-    .values(parked=const(""), parked_until=const(None), parked_on=const(None), reserved_for=const(None))
+    .values(**_UNPARKED)
     .returning(t.id),
 )
 
@@ -286,7 +288,7 @@ add(
     update(tasks)
     .where(_CURRENT)
     .values(lease_until=greatest(t.lease_until, plus_seconds(None, _own_lease)))
-    .returning(t.lease_until, t.lease_seconds),
+    .returning(t.lease_until, t.lease_seconds, t.scoped),
 )
 
 
@@ -390,10 +392,9 @@ add(
     delete(task_scopes).where(task_scopes.c.task_id == given_text("task_id")),
 )
 _unparked = {
-    "parked": case((t.parked == const("scope"), const("")), else_=t.parked),
-    "parked_until": case((t.parked == const("scope"), const(None)), else_=t.parked_until),
-    "parked_on": const(None),
-}
+    name: case((t.parked == const("scope"), value), else_=t[name])
+    for name, value in _BACK_IN_QUEUE.items()
+} | {"parked_on": const(None)}
 add(
     "task_scoped",
     "It declares scopes, or some are bound to it: whoever takes or ends it looks at leases.",
@@ -457,6 +458,7 @@ add(
         finished_at=now(),
         parked=const(""),
         parked_until=const(None),
+        parked_on=const(None),
         reserved_for=const(None),
         **_NO_HOLDER,
         **_NO_REVIEWER,

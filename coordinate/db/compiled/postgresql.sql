@@ -89,6 +89,27 @@ ORDER BY event_feed.position
 
 LIMIT :limit;
 
+-- name: said_after
+-- why: What other agents said behind a position: events with a message, in the one order.
+-- takes: after integer, not_by text, limit integer
+-- gives: position integer, created_at instant, event_type text, payload json, ttl_seconds integer, project text, agent
+--   text, ref text, message text
+SELECT event_feed.position, events.created_at, events.event_type, events.payload, events.ttl_seconds, events.project,
+    events.agent, events.ref, events.message
+FROM event_feed JOIN events ON events.id = event_feed.event_id
+WHERE event_feed.position > :after AND events.message != '' AND (events.agent IS NULL OR events.agent != :not_by)
+ORDER BY event_feed.position
+
+LIMIT :limit;
+
+-- name: said_count
+-- why: How much other agents said behind a position.
+-- takes: after integer, not_by text
+-- gives: count integer
+SELECT count(event_feed.position) AS count
+FROM event_feed JOIN events ON events.id = event_feed.event_id
+WHERE event_feed.position > :after AND events.message != '' AND (events.agent IS NULL OR events.agent != :not_by);
+
 -- name: events_latest
 -- why: The newest events, newest first, numbered yet or not; `before` pages back by position.
 -- takes: event_type text, ref text, project text, agent text, before integer, limit integer
@@ -2167,6 +2188,17 @@ SELECT worktrees.id, worktrees.task_id, worktrees.agent, worktrees.session_id, w
     worktrees.close_reason
 FROM worktrees
 WHERE worktrees.task_id = :task_id AND worktrees.closed_at IS NULL FOR UPDATE;
+
+-- name: worktree_seen
+-- why: The open worktree of a task, for whoever only looks.
+-- takes: task_id text
+-- gives: id integer, task_id text, agent text, session_id text, project text, branch text, root text, base text, state
+--   text, created_at instant, updated_at instant, closed_at instant, close_reason text
+SELECT worktrees.id, worktrees.task_id, worktrees.agent, worktrees.session_id, worktrees.project, worktrees.branch,
+    worktrees.root, worktrees.base, worktrees.state, worktrees.created_at, worktrees.updated_at, worktrees.closed_at,
+    worktrees.close_reason
+FROM worktrees
+WHERE worktrees.task_id = :task_id AND worktrees.closed_at IS NULL;
 
 -- name: worktree_state
 -- why: Where its changes stand.
