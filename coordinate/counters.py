@@ -32,9 +32,11 @@ def counter_next(tx: Tx, *, kind: str, floor: int = 0, count: int = 1, project: 
     counter whose numbers are used elsewhere already; one below what was minted changes nothing.
     """
     kind, project = inputs.name(kind, "kind"), inputs.name(project, "project")
+    if "/" in kind:
+        raise inputs.refuse("kind", "a kind of counter holds no slash", hint="write it with a colon: item:P")
     floor = inputs.integer(floor, "floor", least=0, most=inputs.BIGINT_MAX - inputs.IDS_MAX)
     count = inputs.integer(count, "count", least=1, most=inputs.IDS_MAX)
-    # A slash keeps the counters of users apart from the board's own.
+    # The last slash parts project and kind, and keeps the counters of users apart from the board's own.
     row = tx.one("counter_next", kind=f"{project}/{kind}", floor=floor, count=count)
     assert row is not None
     return list(range(int(row.value) - count + 1, int(row.value) + 1))

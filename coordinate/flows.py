@@ -15,6 +15,7 @@ from coordinate.records import Claim, Swept
 from coordinate.work import claims
 
 SWEEP_MAX = 100
+SWEEP_ALONG = 10
 # How many tasks one claim sets aside before it lets others write; the next look goes on from there.
 SET_ASIDE_MAX = 500
 
@@ -125,19 +126,29 @@ def sweep(tx: Tx, *, limit: int = SWEEP_MAX, agent: str = "") -> Swept:
     """End what is over: stale sessions lose their leases, leases and claims past their time end, one event for each.
 
     At most `limit` (1 to 1,000) of each kind; `more` says to call again. Doing it twice changes nothing more. Live
-    sessions and what belongs to an open worktree are left alone. Runs inside other calls too, in small pieces.
+    sessions, what belongs to an open worktree, and the scopes of a held task are left alone. The calls of sessions do
+    it along, now and then and a little.
     """
     limit = inputs.limit(limit)
-    by = agent or "system"
+    by = inputs.agent(agent) if agent else "system"
     stale = tx.all("sessions_stale", limit=limit)
+    over = []
     ended = []
     for row in stale:
-        tx.one("session_end", id=row.id, reason="stale")
-        ended += leases.end(
-            tx, tx.all("leases_of_session", session=row.id, limit=agents.END_BATCH), reason="swept", by=by
-        )
+        held = tx.all("leases_of_session", session=row.id, limit=agents.END_BATCH)
+        ended += leases.end(tx, held, reason="swept", by=by)
+        if len(held) < agents.END_BATCH:  # else it is stale still, and the next sweep goes on
+            tx.one("session_end", id=row.id, reason="stale")
+            over.append(str(row.id))
     past = tx.all("leases_past", limit=limit)
     ended += leases.end(tx, past, reason="expired", by=by)
     tasks = claims.take_back_expired(tx, limit=limit)
-    more = limit in (len(stale), len(past), len(tasks))
-    return Swept(tuple(row.id for row in stale), tuple(ended), tuple(tasks), more)
+    more = len(over) < len(stale) or limit in (len(stale), len(past), len(tasks))
+    return Swept(tuple(over), tuple(ended), tuple(tasks), more)
+
+
+def sign_of_life(tx: Tx, *, session: str) -> bool:
+    """What a session's call does now and then: renew what is its own, sweep a little; whether it lost something."""
+    agents.keep(tx, session=session)
+    sweep(tx, limit=SWEEP_ALONG)
+    return agents.due(tx, session=session)[1]

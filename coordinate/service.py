@@ -40,10 +40,9 @@ def _bound(function: Callable[Concatenate[Tx, P], R], *, writes: bool) -> Callab
 
     @functools.wraps(function)
     def operation(self: Coordinator, *args: P.args, **kwargs: P.kwargs) -> R:
-        for name in filled:
-            if kwargs.get(name) in (None, ""):
-                kwargs[name] = getattr(self, name)
-        return self._perform(lambda tx: function(tx, *args, **kwargs), writes=writes)
+        caller = dict(zip(("agent", "session"), self._caller(kwargs.get("agent"), kwargs.get("session")), strict=True))
+        kwargs.update({name: caller[name] for name in filled})
+        return self._perform(lambda tx: function(tx, *args, **kwargs), writes=writes, session=caller["session"])
 
     return cast("Callable[Concatenate[Coordinator, P], R]", operation)
 
@@ -170,7 +169,7 @@ class Coordinator:
         self.agent = agent
         self.session = session
         self._after_commit = after_commit
-        self._next_sign = 0.0
+        self._next_sign: dict[str, float] = {}
         self._lost_something = False
 
     def claim_batch(
@@ -188,6 +187,7 @@ class Coordinator:
 
         A task whose declared scopes another holds is passed over; see `claim_next`.
         """
+        name, run = self._caller(agent, session)
         while True:
             found, more = self._perform(
                 lambda tx: flows.claim_batch(
@@ -197,10 +197,11 @@ class Coordinator:
                     project=project,
                     lease_seconds=lease_seconds,
                     respect_dependencies=respect_dependencies,
-                    agent=agent or self.agent,
-                    session=session or self.session,
+                    agent=name,
+                    session=run,
                 ),
                 writes=True,
+                session=run,
             )
             if not more:
                 return found
@@ -431,9 +432,14 @@ class Coordinator:
         self._lost_something = False
         return self.tell_losses(session=self.session)
 
-    def _perform(self, work: Callable[[Tx], R], *, writes: bool) -> R:
-        if self.session:
-            self._give_sign_of_life(self.session)
+    def _caller(self, agent: Any, session: Any) -> tuple[Any, Any]:
+        """In whose name a call acts: whoever names another agent than the connection's does not act in its session."""
+        another = agent not in (None, "", self.agent)
+        return agent if another else self.agent, session or (None if another else self.session)
+
+    def _perform(self, work: Callable[[Tx], R], *, writes: bool, session: str | None = None) -> R:
+        if run := session or self.session:
+            self._give_sign_of_life(run)
         return self._perform_only(work, writes=writes)
 
     def _perform_only(self, work: Callable[[Tx], R], *, writes: bool) -> R:
@@ -444,13 +450,13 @@ class Coordinator:
 
     def _give_sign_of_life(self, session: str) -> None:
         """Each call of a session is one; mostly a look suffices, and now and then it writes or renews."""
-        if time.monotonic() < self._next_sign:
+        if time.monotonic() < self._next_sign.get(session, 0.0):
             return
-        self._next_sign = time.monotonic() + SIGN_SECONDS
         due, lost = self.database.perform(lambda tx: agents.due(tx, session=session), writes=False)[0]
         if due:
-            self.database.perform(lambda tx: agents.keep(tx, session=session), writes=True)
-        self._lost_something = self._lost_something or lost
+            lost, _ = self.database.perform(lambda tx: flows.sign_of_life(tx, session=session), writes=True)
+        self._next_sign[session] = time.monotonic() + SIGN_SECONDS
+        self._lost_something = self._lost_something or (lost and session == self.session)
 
     def _until(self, look: Callable[[], list[R]], wait: float) -> list[R]:
         """Look until something is there: at a hint, at the next due time, and every two seconds in any case."""

@@ -72,7 +72,7 @@ def list_sessions(
         "sessions_list",
         agent=None if of_agent is None else inputs.agent(of_agent, "of_agent"),
         project=None if project is None else inputs.name(project, "project"),
-        all=int(ended),
+        all=int(inputs.flag(ended, "ended")),
         limit=inputs.limit(limit),
     )
     return [_session(row, live=row.live) for row in rows]
@@ -117,7 +117,7 @@ def due(tx: Tx, *, session: str) -> tuple[bool, bool]:
 
     Raises `NotFound` for a session that never was, `InvalidState` for one that was ended on purpose.
     """
-    row = tx.one("session_due", id=session)
+    row = tx.one("session_due", id=_shown(session))
     if row is None:
         raise _unknown(session)
     if row.ended_at is not None and row.end_reason == "ended":

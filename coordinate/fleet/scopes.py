@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coordinate import inputs, leases, paths
-from coordinate.db.engine import Tx
+from coordinate.db.engine import Row, Tx
 from coordinate.errors import Held, InvalidInput, InvalidState, NotFound, StaleClaim
 from coordinate.records import Lease, Scopes
 
@@ -43,9 +43,10 @@ def claim_scopes(
     project, agent = inputs.name(project, "project"), inputs.agent(agent)
     ttl = inputs.lease_seconds(ttl_seconds, "ttl_seconds")
     shown = _fences(fences)
-    task_id, attempt = (None, None) if task is None else _held_task(tx, task, agent)
+    task_id, attempt = (None, None) if task is None else _held_task(tx, "task_lock", task, agent)
     leases.lock_scopes(tx, project)
-    conflicts, own, past = leases.conflicts_of(tx, wanted, project=project, mode=mode, session=session, fences=shown)
+    caller = leases.Caller(agent, session, task_id, shown)
+    conflicts, own, past = leases.conflicts_of(tx, wanted, project=project, mode=mode, caller=caller)
     if conflicts:
         return Scopes(False, (), tuple(conflicts))
     leases.end(tx, past, reason="expired", by=agent)
@@ -59,6 +60,8 @@ def claim_scopes(
                 hint="release it first, or leave --task away",
                 task_id=row.task_id,
             )
+        if task_id is not None:
+            tx.run("lease_bind", id=row.id, task_id=task_id, attempt=attempt)
         renewed = tx.one("lease_renew", fence=row.fence, ttl_seconds=ttl)
         kept.append(leases.lease_of(renewed or row))
     fresh = leases.grant_scopes(
@@ -72,7 +75,7 @@ def claim_scopes(
         attempt=attempt,
         ttl_seconds=ttl,
     )
-    if task_id is not None and fresh:
+    if task_id is not None:
         tx.run("task_scoped", task_id=task_id)
     return Scopes(True, tuple(kept + fresh), ())
 
@@ -83,21 +86,25 @@ def check_scopes(
     patterns: Sequence[str],
     mode: str = "exclusive",
     project: str = "default",
+    task: str | None = None,
     fences: Sequence[int] = (),
+    agent: str = "",
     session: str | None = None,
 ) -> Scopes:
     """Whether these paths could be claimed now, without claiming them: for an editor's or a commit's guard.
 
-    `granted` says that nobody else holds what overlaps; `conflicts` who does.
+    `granted` says that nobody else holds what overlaps; `conflicts` who does. What the session holds, or the `task`
+    whose handle the agent shows, or the leases whose `fences` it shows, are the caller's own (`leases`).
     """
     wanted = canonical(patterns)
+    shown = _fences(fences)
+    task_id = None if task is None else _held_task(tx, "task", task, inputs.agent(agent))[0]
     conflicts, own, _ = leases.conflicts_of(
         tx,
         wanted,
         project=inputs.name(project, "project"),
         mode=inputs.one_of(mode, "mode", ("exclusive", "shared")),
-        session=session,
-        fences=_fences(fences),
+        caller=leases.Caller(inputs.agent(agent) if agent else "", session, task_id, shown),
     )
     return Scopes(not conflicts, tuple(leases.lease_of(row) for row in own), tuple(conflicts))
 
@@ -120,7 +127,7 @@ def list_leases(
         project=None if project is None else inputs.name(project, "project"),
         agent=None if held_by is None else inputs.agent(held_by, "held_by"),
         task_id=None if task is None else inputs.task_id(task),
-        all=int(ended),
+        all=int(inputs.flag(ended, "ended")),
         before=None if before is None else inputs.integer(before, "before", least=0, most=inputs.BIGINT_MAX),
         limit=inputs.limit(limit),
     )
@@ -164,40 +171,47 @@ def release_leases(
     agent: str = "",
     session: str | None = None,
 ) -> list[Lease]:
-    """Release leases by fence, or the session's own by pattern, or (`every`) all that the session holds.
+    """Release leases by fence, or the session's own by pattern, or (`every`) up to 1,000 of what the session holds.
 
-    Without any of the three it is refused: it never means everything by accident. What belongs to an open worktree
-    is released by closing that. Releasing what is released already changes nothing.
+    Without any of the three it is refused: it never means everything by accident. `every` leaves what belongs to a
+    held task, which ends with its hold; what belongs to an open worktree is released only by closing that. Releasing
+    what is released already changes nothing. Raises `Held` when a fence is another's.
     """
-    agent = inputs.agent(agent)
-    if not fences and not patterns and not every:
+    agent, project = inputs.agent(agent), inputs.name(project, "project")
+    every, shown = inputs.flag(every, "every"), _fences(fences)
+    wanted = canonical(patterns) if isinstance(patterns, str) or patterns else []
+    if not shown and not wanted and not every:
         raise InvalidInput("nothing is named to release", hint="name fences or patterns, or say --all", field="fences")
-    rows = [row for fence in _fences(fences) if (row := _own(tx, fence, agent, session, ended_ok=True)).live]
-    if patterns or every:
-        if not session:
-            raise NotFound(
-                "without a session nothing is yours by pattern",
-                hint="show the fence that the claim gave, or set $COORDINATE_SESSION",
-            )
-        mine = tx.all("leases_of_session", session=session, limit=inputs.LIST_MAX)
-        wanted = set(canonical(patterns)) if patterns else set()
-        rows += [
-            row for row in mine if every or (row.kind == "scope" and row.project == project and row.resource in wanted)
-        ]
+    rows = [row for fence in shown if (row := _own(tx, fence, agent, session, ended_ok=True)).released_at is None]
+    if kept := next((row for row in rows if row.worktree_id is not None), None):
+        raise InvalidState(
+            f"{kept.resource} (fence {kept.fence}) belongs to the open worktree of {kept.task_id}",
+            hint="close it: coordinate worktree close",
+            task_id=kept.task_id,
+        )
+    if (wanted or every) and not session:
+        raise NotFound(
+            "without a session nothing is yours by pattern",
+            hint="show the fence that the claim gave, or set $COORDINATE_SESSION",
+        )
+    if wanted:
+        rows += tx.all("scopes_of_session", session=session, project=project, resources=wanted, limit=inputs.LIST_MAX)
+    if every:
+        rows += tx.all("leases_of_session", session=session, limit=inputs.LIST_MAX)
     return leases.end(tx, {row.id: row for row in rows}.values(), reason="released", by=agent)
 
 
 def canonical(patterns: Sequence[str]) -> list[str]:
     """Patterns in canonical form, each once; 1 to 100 of them."""
-    if isinstance(patterns, str):
-        raise InvalidInput("patterns must be a list of paths or globs", field="patterns")
-    found = list(dict.fromkeys(paths.canonical(pattern) for pattern in patterns))
+    given = [inputs.text(pattern, "patterns") for pattern in inputs.listed(patterns, "patterns")]
+    found = list(dict.fromkeys(map(paths.canonical, given)))
     if not 1 <= len(found) <= PATTERNS_MAX:
         raise InvalidInput(f"name 1 to {PATTERNS_MAX} patterns, not {len(found)}", field="patterns")
     return found
 
 
-def _own(tx: Tx, fence: int, agent: str, session: str | None, *, ended_ok: bool = False):  # type: ignore[no-untyped-def]
+def _own(tx: Tx, fence: int, agent: str, session: str | None, *, ended_ok: bool = False) -> Row:
+    """The lease of a fence, locked; refused when it is another's. A caller without a session shows it by the fence."""
     row = tx.one("lease_by_fence", fence=fence)
     if row is None:
         raise NotFound(f"there is no lease with fence {fence}", hint="see: coordinate lease list")
@@ -212,7 +226,7 @@ def _own(tx: Tx, fence: int, agent: str, session: str | None, *, ended_ok: bool 
     return row
 
 
-def _lost(row) -> StaleClaim:  # type: ignore[no-untyped-def]
+def _lost(row: Row) -> StaleClaim:
     said = row.release_reason or "expired"
     return StaleClaim(
         f"the lease on {row.resource} (fence {row.fence}) was {said}: it is not yours any more",
@@ -222,9 +236,10 @@ def _lost(row) -> StaleClaim:  # type: ignore[no-untyped-def]
     )
 
 
-def _held_task(tx: Tx, task: str, agent: str) -> tuple[str, int]:
+def _held_task(tx: Tx, statement: str, task: str, agent: str) -> tuple[str, int]:
+    """The task and attempt that the caller holds and shows; locked (`task_lock`), its hold cannot end meanwhile."""
     task_id, attempt = inputs.handle(task)
-    row = tx.one("task", task_id=task_id)
+    row = tx.one(statement, task_id=task_id)
     if row is None:
         raise NotFound(f"there is no {task_id}", hint="coordinate task list shows what there is")
     if row.assigned_agent != agent or (attempt is not None and row.attempt != attempt):
@@ -245,9 +260,8 @@ def _some(fences: Sequence[int]) -> list[int]:
 
 
 def _fences(fences: Sequence[int]) -> list[int]:
-    if isinstance(fences, str | int):
-        raise InvalidInput("fences must be a list of numbers", field="fences")
-    found = sorted({inputs.integer(fence, "fences", least=1, most=inputs.BIGINT_MAX) for fence in fences})
+    listed = inputs.listed(fences, "fences")
+    found = sorted({inputs.integer(fence, "fences", least=1, most=inputs.BIGINT_MAX) for fence in listed})
     if len(found) > FENCES_MAX:
         raise InvalidInput(f"at most {FENCES_MAX} fences at once", field="fences")
     return found

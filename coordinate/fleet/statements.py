@@ -187,9 +187,9 @@ add(
 )
 add(
     "session_beat",
-    "A sign of life; one that was swept as stale is back.",
+    "A sign of life; one that was swept as stale is back, one that was ended on purpose is not.",
     update(sessions)
-    .where(s.id == given_text("id"))
+    .where(s.id == given_text("id"), s.end_reason != const("ended"))
     .values(heartbeat_at=now(), last_call_at=now(), ended_at=const(None), end_reason=const("")),
 )
 add(

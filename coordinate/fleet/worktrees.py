@@ -51,13 +51,10 @@ def open_worktree(
             status=row.status,
         )
     declared = [each.pattern for each in tx.all("scopes_of", ids=[task_id])]
-    wanted = canonical(patterns or declared or ["."])
+    wanted = canonical(patterns if isinstance(patterns, str) or patterns else declared or ["."])
     leases.lock_scopes(tx, row.project)
-    bound = tx.all("leases_of_task", task_id=task_id)
-    own = [each.fence for each in bound]
-    conflicts, _, past = leases.conflicts_of(
-        tx, wanted, project=row.project, mode="exclusive", session=session, fences=own
-    )
+    caller = leases.Caller(agent, session, task_id)
+    conflicts, _, past = leases.conflicts_of(tx, wanted, project=row.project, mode="exclusive", caller=caller)
     if conflicts:
         return OpenedWorktree(None, (), tuple(conflicts))
     made = tx.one(
@@ -124,6 +121,7 @@ def close_worktree(
     agent = inputs.agent(agent)
     reason = inputs.text(reason, "reason", limit=inputs.REASON_MAX)
     unsaved = inputs.text(unsaved, "unsaved", limit=inputs.REASON_MAX)
+    aborted, force = inputs.flag(aborted, "aborted"), inputs.flag(force, "force")
     row = _live(tx, task)
     if row.agent != agent and not force:
         raise _foreign(row)
@@ -152,7 +150,8 @@ def adopt_worktree(
 
     Refused as `UnsavedWork` while it holds uncommitted work, unless `force`.
     """
-    agent = inputs.agent(agent)
+    agent, force = inputs.agent(agent), inputs.flag(force, "force")
+    unsaved = inputs.text(unsaved, "unsaved", limit=inputs.REASON_MAX)
     row = _live(tx, task)
     if unsaved and not force:
         raise UnsavedWork(
@@ -182,7 +181,7 @@ def list_worktrees(
     rows = tx.all(
         "worktrees_list",
         project=None if project is None else inputs.name(project, "project"),
-        all=int(closed),
+        all=int(inputs.flag(closed, "closed")),
         before=None if before is None else inputs.integer(before, "before", least=0, most=inputs.BIGINT_MAX),
         limit=inputs.limit(limit),
     )
@@ -195,9 +194,9 @@ def list_worktrees(
 def mark_applied(tx: Tx, *, stream: str, event_keys: Sequence[str]) -> list[str]:
     """Note that a stream has applied events; returns the keys that it had not. Repeating changes nothing."""
     stream = inputs.line(stream, "stream", limit=inputs.TITLE_MAX)
-    if isinstance(event_keys, str) or not 1 <= len(event_keys) <= EVENT_KEYS_MAX:
+    keys = [inputs.line(key, "event_keys", limit=inputs.TITLE_MAX) for key in inputs.listed(event_keys, "event_keys")]
+    if not 1 <= len(keys) <= EVENT_KEYS_MAX:
         raise inputs.refuse("event_keys", f"name 1 to {EVENT_KEYS_MAX} event keys")
-    keys = [inputs.line(key, "event_keys", limit=inputs.TITLE_MAX) for key in event_keys]
     return [key for key in keys if tx.one("applied_insert", stream=stream, event_key=key)]
 
 
@@ -206,7 +205,7 @@ def applied(tx: Tx, *, stream: str, after: str | None = None, limit: int = 1_000
     rows = tx.all(
         "applied_list",
         stream=inputs.line(stream, "stream", limit=inputs.TITLE_MAX),
-        after=after,
+        after=None if after is None else inputs.line(after, "after", limit=inputs.TITLE_MAX),
         limit=inputs.limit(limit),
     )
     return [Applied(**row._asdict()) for row in rows]

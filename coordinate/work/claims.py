@@ -71,7 +71,7 @@ def queue_of(
 
 
 def take(tx: Tx, queue: Queue, count: int, *, wait: bool) -> list[Row]:
-    """Take the first ready tasks, in order; with `wait` one look more, for rows others have locked, if there is none."""
+    """Take the first ready tasks, in order; if there is none, with `wait` look again, for rows others have locked."""
     rows = tx.all(queue.statement, limit=count, **queue.params)
     if not rows and wait:
         rows = tx.where_needed(queue.statement + "_wait", limit=count, **queue.params)

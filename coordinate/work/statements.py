@@ -392,8 +392,7 @@ add(
     delete(task_scopes).where(task_scopes.c.task_id == given_text("task_id")),
 )
 _unparked = {
-    name: case((t.parked == const("scope"), value), else_=t[name])
-    for name, value in _BACK_IN_QUEUE.items()
+    name: case((t.parked == const("scope"), value), else_=t[name]) for name, value in _BACK_IN_QUEUE.items()
 } | {"parked_on": const(None)}
 add(
     "task_scoped",
@@ -855,7 +854,10 @@ add(
     .limit(given_integer("limit")),
 )
 _waits_for_nothing = and_(t.status == const(TODO), t.unmet_dependencies == const(0))
-_set_aside = and_(t.parked != const(""), t.parked_until > now())  # what is due is put back by the next claim
+# What is due is put back by the next claim; what waits for an open worktree has no time.
+_parked_still = or_(t.parked_until.is_(None), t.parked_until > now())
+_set_aside = and_(t.parked != const(""), _parked_still)
+_for_a_scope = and_(t.parked == const("scope"), _parked_still)
 _in_role = and_(t.role_boundary == given_text("role"), optional(t.project, given_text("project")))
 add(
     "queue_census",
@@ -871,8 +873,13 @@ add(
             type_=BIGINT,
         ).label("waiting"),
         func.coalesce(
-            func.sum(case((and_(_waits_for_nothing, _set_aside), const(1)), else_=const(0))), const(0), type_=BIGINT
+            func.sum(case((and_(_waits_for_nothing, _set_aside, ~_for_a_scope), const(1)), else_=const(0))),
+            const(0),
+            type_=BIGINT,
         ).label("later"),
+        func.coalesce(
+            func.sum(case((and_(_waits_for_nothing, _for_a_scope), const(1)), else_=const(0))), const(0), type_=BIGINT
+        ).label("scope"),
         func.coalesce(func.sum(case((_HELD, const(1)), else_=const(0))), const(0), type_=BIGINT).label("held"),
         func.coalesce(
             func.sum(case((t.status == const(BLOCKED), const(1)), else_=const(0))), const(0), type_=BIGINT

@@ -412,7 +412,7 @@ WHERE leases.released_at IS NULL AND leases.worktree_id = :worktree_id
 ORDER BY leases.id;
 
 -- name: leases_of_session
--- why: Unreleased leases of a session that no worktree keeps.
+-- why: Unreleased leases of a session; what a held task or an open worktree keeps ends with that.
 -- takes: session text, limit integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
@@ -421,18 +421,48 @@ SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, l
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
     leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason
 FROM leases
-WHERE leases.released_at IS NULL AND leases.session_id = :session AND leases.worktree_id IS NULL
+WHERE leases.released_at IS NULL AND leases.session_id = :session AND leases.task_id IS NULL
+ORDER BY leases.id
+
+LIMIT :limit;
+
+-- name: scopes_of_session
+-- why: What a session holds of some patterns; what an open worktree keeps ends with that.
+-- takes: session text, project text, resources list, limit integer
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text
+SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason
+FROM leases
+WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :session AND leases.worktree_id IS
+    NULL AND leases.project = :project AND leases.resource = ANY (CAST(:resources AS TEXT[]))
 ORDER BY leases.id
 
 LIMIT :limit;
 
 -- name: leases_give
--- why: What is bound to a task goes to its new holder.
+-- why: What is bound to a task goes to its new holder; what its worktree keeps stays with that.
 -- takes: agent text, attempt integer, task_id text
 -- gives: id integer
 UPDATE leases SET agent=:agent, session_id=NULL, attempt=:attempt
-WHERE leases.released_at IS NULL AND leases.task_id = :task_id
+WHERE leases.released_at IS NULL AND leases.task_id = :task_id AND leases.worktree_id IS NULL
 RETURNING leases.id;
+
+-- name: leases_keep
+-- why: The scopes of a task last as long as its hold, like which they may be renewed until somebody has ended them.
+-- takes: until instant, task_id text
+-- gives: nothing
+UPDATE leases SET expires_at=greatest(leases.expires_at, :until)
+WHERE leases.released_at IS NULL AND leases.task_id = :task_id AND leases.worktree_id IS NULL;
+
+-- name: lease_bind
+-- why: An own lease becomes one of a held task.
+-- takes: task_id text, attempt integer, id integer
+-- gives: nothing
+UPDATE leases SET task_id=:task_id, attempt=:attempt
+WHERE leases.id = :id AND leases.released_at IS NULL AND leases.task_id IS NULL;
 
 -- name: leases_take_over
 -- why: An adopted worktree's leases are the adopter's.
@@ -501,7 +531,9 @@ WHERE tasks.parked = 'scope' AND tasks.parked_on = :lease_id
 ORDER BY tasks.number
 
 LIMIT :limit FOR UPDATE)
-UPDATE tasks SET parked='', parked_until=NULL, parked_on=NULL
+UPDATE tasks SET parked=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN
+    'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds',
+    clock_timestamp()))) THEN tasks.not_before ELSE NULL END, parked_on=NULL
 WHERE tasks.id IN (SELECT set_aside.id
 FROM set_aside) AND tasks.parked = 'scope'
 RETURNING tasks.id;
@@ -594,7 +626,9 @@ WHERE tasks.parked != '' AND tasks.parked_until <= (SELECT date_trunc('milliseco
 ORDER BY tasks.parked_until, tasks.number
 
 LIMIT :limit FOR UPDATE SKIP LOCKED)
-UPDATE tasks SET parked='', parked_until=NULL, reserved_for=NULL, parked_on=NULL
+UPDATE tasks SET parked=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN
+    'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds',
+    clock_timestamp()))) THEN tasks.not_before ELSE NULL END, reserved_for=NULL, parked_on=NULL
 WHERE tasks.id IN (SELECT due.id
 FROM due) AND tasks.parked != '' AND tasks.parked_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))
 RETURNING tasks.id;
@@ -603,7 +637,9 @@ RETURNING tasks.id;
 -- why: The same for one task before it is claimed by name; what is in the way of its scopes is looked at anew.
 -- takes: task_id text
 -- gives: id text
-UPDATE tasks SET parked='', parked_until=NULL, reserved_for=NULL, parked_on=NULL
+UPDATE tasks SET parked=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN
+    'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds',
+    clock_timestamp()))) THEN tasks.not_before ELSE NULL END, reserved_for=NULL, parked_on=NULL
 WHERE tasks.id = :task_id AND (tasks.parked = 'scope' OR tasks.parked != '' AND tasks.parked_until <= (SELECT
     date_trunc('milliseconds', clock_timestamp())))
 RETURNING tasks.id;
@@ -910,13 +946,13 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 -- name: claim_keep
 -- why: Renew the lease as a sign of life: no revision, no history, no event.
 -- takes: lease_seconds integer, task_id text, attempt integer, agent text
--- gives: lease_until instant, lease_seconds integer
+-- gives: lease_until instant, lease_seconds integer, scoped boolean
 UPDATE tasks SET lease_until=greatest(tasks.lease_until, (SELECT date_trunc('milliseconds', clock_timestamp()) +
     make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT), tasks.lease_seconds, 900) AS DOUBLE
     PRECISION))))
 WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
     :agent
-RETURNING tasks.lease_until, tasks.lease_seconds;
+RETURNING tasks.lease_until, tasks.lease_seconds, tasks.scoped;
 
 -- name: claim_complete
 -- why: The work is done.
@@ -1150,8 +1186,10 @@ WHERE tasks.id = :task_id;
 -- why: Its scopes were replaced: the next claimer looks anew at what is in the way.
 -- takes: task_id text
 -- gives: nothing
-UPDATE tasks SET parked=CASE WHEN (tasks.parked = 'scope') THEN '' ELSE tasks.parked END, parked_until=CASE WHEN
-    (tasks.parked = 'scope') THEN NULL ELSE tasks.parked_until END, scoped=true, parked_on=NULL
+UPDATE tasks SET parked=CASE WHEN (tasks.parked = 'scope') THEN CASE WHEN (tasks.not_before > (SELECT
+    date_trunc('milliseconds', clock_timestamp()))) THEN 'later' ELSE '' END ELSE tasks.parked END, parked_until=CASE
+    WHEN (tasks.parked = 'scope') THEN CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds',
+    clock_timestamp()))) THEN tasks.not_before ELSE NULL END ELSE tasks.parked_until END, scoped=true, parked_on=NULL
 WHERE tasks.id = :task_id;
 
 -- name: task_set_aside
@@ -1246,7 +1284,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 UPDATE tasks SET status='CANCELLED', assigned_agent=NULL, session_id=NULL, lease_until=NULL, parked='',
     parked_until=NULL, reserved_for=NULL, reviewer=NULL, review_until=NULL, revision=(tasks.revision + 1),
     updated_at=(SELECT date_trunc('milliseconds', clock_timestamp())), finished_at=(SELECT date_trunc('milliseconds',
-    clock_timestamp()))
+    clock_timestamp())), parked_on=NULL
 WHERE tasks.id = :task_id AND tasks.status IN ('TODO', 'IN_PROGRESS', 'BLOCKED', 'IN_REVIEW')
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
@@ -1787,18 +1825,23 @@ LIMIT :limit;
 -- name: queue_census
 -- why: Why a role finds nothing: how many of its tasks stand where, and the next due time.
 -- takes: role text, project text
--- gives: total integer, ready integer, waiting integer, later integer, held integer, blocked integer, in_review
---   integer, next_expiry instant, next_due instant
+-- gives: total integer, ready integer, waiting integer, later integer, scope integer, held integer, blocked integer,
+--   in_review integer, next_expiry instant, next_due instant
 SELECT count(tasks.id) AS total, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND NOT
-    (tasks.parked != '' AND tasks.parked_until > (SELECT date_trunc('milliseconds', clock_timestamp())))) THEN 1 ELSE 0
-    END), 0) AS ready, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies > 0) THEN 1 ELSE 0
-    END), 0) AS waiting, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked
-    != '' AND tasks.parked_until > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN 1 ELSE 0 END), 0) AS
-    later, coalesce(sum(CASE WHEN (tasks.status = 'IN_PROGRESS') THEN 1 ELSE 0 END), 0) AS held, coalesce(sum(CASE WHEN
-    (tasks.status = 'BLOCKED') THEN 1 ELSE 0 END), 0) AS blocked, coalesce(sum(CASE WHEN (tasks.status = 'IN_REVIEW')
-    THEN 1 ELSE 0 END), 0) AS in_review, min(CASE WHEN (tasks.status = 'IN_PROGRESS') THEN tasks.lease_until END) AS
-    next_expiry, min(CASE WHEN (tasks.parked != '' AND tasks.parked_until > (SELECT date_trunc('milliseconds',
-    clock_timestamp()))) THEN tasks.parked_until END) AS next_due
+    (tasks.parked != '' AND (tasks.parked_until IS NULL OR tasks.parked_until > (SELECT date_trunc('milliseconds',
+    clock_timestamp()))))) THEN 1 ELSE 0 END), 0) AS ready, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND
+    tasks.unmet_dependencies > 0) THEN 1 ELSE 0 END), 0) AS waiting, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND
+    tasks.unmet_dependencies = 0 AND tasks.parked != '' AND (tasks.parked_until IS NULL OR tasks.parked_until > (SELECT
+    date_trunc('milliseconds', clock_timestamp()))) AND NOT (tasks.parked = 'scope' AND (tasks.parked_until IS NULL OR
+    tasks.parked_until > (SELECT date_trunc('milliseconds', clock_timestamp()))))) THEN 1 ELSE 0 END), 0) AS later,
+    coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = 'scope' AND
+    (tasks.parked_until IS NULL OR tasks.parked_until > (SELECT date_trunc('milliseconds', clock_timestamp())))) THEN 1
+    ELSE 0 END), 0) AS scope, coalesce(sum(CASE WHEN (tasks.status = 'IN_PROGRESS') THEN 1 ELSE 0 END), 0) AS held,
+    coalesce(sum(CASE WHEN (tasks.status = 'BLOCKED') THEN 1 ELSE 0 END), 0) AS blocked, coalesce(sum(CASE WHEN
+    (tasks.status = 'IN_REVIEW') THEN 1 ELSE 0 END), 0) AS in_review, min(CASE WHEN (tasks.status = 'IN_PROGRESS') THEN
+    tasks.lease_until END) AS next_expiry, min(CASE WHEN (tasks.parked != '' AND (tasks.parked_until IS NULL OR
+    tasks.parked_until > (SELECT date_trunc('milliseconds', clock_timestamp())))) THEN tasks.parked_until END) AS
+    next_due
 FROM tasks
 WHERE tasks.role_boundary = :role AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) AND (tasks.status NOT
     IN ('DONE', 'CANCELLED'));
@@ -2104,12 +2147,12 @@ FROM sessions
 WHERE sessions.id = :id;
 
 -- name: session_beat
--- why: A sign of life; one that was swept as stale is back.
+-- why: A sign of life; one that was swept as stale is back, one that was ended on purpose is not.
 -- takes: id text
 -- gives: nothing
 UPDATE sessions SET heartbeat_at=(SELECT date_trunc('milliseconds', clock_timestamp())), last_call_at=(SELECT
     date_trunc('milliseconds', clock_timestamp())), ended_at=NULL, end_reason=''
-WHERE sessions.id = :id;
+WHERE sessions.id = :id AND sessions.end_reason != 'ended';
 
 -- name: session_renew_leases
 -- why: Renew the live scope leases of a session whose time is half over, each for its own length; never a lock.

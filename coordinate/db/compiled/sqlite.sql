@@ -378,7 +378,7 @@ WHERE leases.released_at IS NULL AND leases.worktree_id = :worktree_id
 ORDER BY leases.id;
 
 -- name: leases_of_session
--- why: Unreleased leases of a session that no worktree keeps.
+-- why: Unreleased leases of a session; what a held task or an open worktree keeps ends with that.
 -- takes: session text, limit integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
@@ -387,18 +387,48 @@ SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, l
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
     leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason
 FROM leases
-WHERE leases.released_at IS NULL AND leases.session_id = :session AND leases.worktree_id IS NULL
+WHERE leases.released_at IS NULL AND leases.session_id = :session AND leases.task_id IS NULL
+ORDER BY leases.id
+
+LIMIT :limit;
+
+-- name: scopes_of_session
+-- why: What a session holds of some patterns; what an open worktree keeps ends with that.
+-- takes: session text, project text, resources list, limit integer
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text
+SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason
+FROM leases
+WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :session AND leases.worktree_id IS
+    NULL AND leases.project = :project AND leases.resource IN (SELECT value FROM json_each(:resources)) = 1
 ORDER BY leases.id
 
 LIMIT :limit;
 
 -- name: leases_give
--- why: What is bound to a task goes to its new holder.
+-- why: What is bound to a task goes to its new holder; what its worktree keeps stays with that.
 -- takes: agent text, attempt integer, task_id text
 -- gives: id integer
 UPDATE leases SET agent=:agent, session_id=NULL, attempt=:attempt
-WHERE leases.released_at IS NULL AND leases.task_id = :task_id
+WHERE leases.released_at IS NULL AND leases.task_id = :task_id AND leases.worktree_id IS NULL
 RETURNING id;
+
+-- name: leases_keep
+-- why: The scopes of a task last as long as its hold, like which they may be renewed until somebody has ended them.
+-- takes: until instant, task_id text
+-- gives: nothing
+UPDATE leases SET expires_at=max(leases.expires_at, :until)
+WHERE leases.released_at IS NULL AND leases.task_id = :task_id AND leases.worktree_id IS NULL;
+
+-- name: lease_bind
+-- why: An own lease becomes one of a held task.
+-- takes: task_id text, attempt integer, id integer
+-- gives: nothing
+UPDATE leases SET task_id=:task_id, attempt=:attempt
+WHERE leases.id = :id AND leases.released_at IS NULL AND leases.task_id IS NULL;
 
 -- name: leases_take_over
 -- why: An adopted worktree's leases are the adopter's.
@@ -466,7 +496,9 @@ WHERE tasks.parked = 'scope' AND tasks.parked_on = :lease_id
 ORDER BY tasks.number
 
 LIMIT :limit)
-UPDATE tasks SET parked='', parked_until=NULL, parked_on=NULL
+UPDATE tasks SET parked=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END,
+    parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.not_before ELSE NULL
+    END, parked_on=NULL
 WHERE tasks.id IN (SELECT set_aside.id
 FROM set_aside) AND tasks.parked = 'scope'
 RETURNING id;
@@ -552,7 +584,9 @@ WHERE tasks.parked != '' AND tasks.parked_until <= strftime('%Y-%m-%dT%H:%M:%fZ'
 ORDER BY tasks.parked_until, tasks.number
 
 LIMIT :limit)
-UPDATE tasks SET parked='', parked_until=NULL, reserved_for=NULL, parked_on=NULL
+UPDATE tasks SET parked=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END,
+    parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.not_before ELSE NULL
+    END, reserved_for=NULL, parked_on=NULL
 WHERE tasks.id IN (SELECT due.id
 FROM due) AND tasks.parked != '' AND tasks.parked_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 RETURNING id;
@@ -561,7 +595,9 @@ RETURNING id;
 -- why: The same for one task before it is claimed by name; what is in the way of its scopes is looked at anew.
 -- takes: task_id text
 -- gives: id text
-UPDATE tasks SET parked='', parked_until=NULL, reserved_for=NULL, parked_on=NULL
+UPDATE tasks SET parked=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END,
+    parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.not_before ELSE NULL
+    END, reserved_for=NULL, parked_on=NULL
 WHERE tasks.id = :task_id AND (tasks.parked = 'scope' OR tasks.parked != '' AND tasks.parked_until <=
     strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 RETURNING id;
@@ -787,12 +823,12 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 -- name: claim_keep
 -- why: Renew the lease as a sign of life: no revision, no history, no event.
 -- takes: lease_seconds integer, task_id text, attempt integer, agent text
--- gives: lease_until instant, lease_seconds integer
+-- gives: lease_until instant, lease_seconds integer, scoped boolean
 UPDATE tasks SET lease_until=max(tasks.lease_until, strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds
     AS BIGINT), tasks.lease_seconds, 900)) || ' seconds'))
 WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
     :agent
-RETURNING lease_until, lease_seconds;
+RETURNING lease_until, lease_seconds, scoped;
 
 -- name: claim_complete
 -- why: The work is done.
@@ -1012,8 +1048,10 @@ WHERE tasks.id = :task_id;
 -- why: Its scopes were replaced: the next claimer looks anew at what is in the way.
 -- takes: task_id text
 -- gives: nothing
-UPDATE tasks SET parked=CASE WHEN (tasks.parked = 'scope') THEN '' ELSE tasks.parked END, parked_until=CASE WHEN
-    (tasks.parked = 'scope') THEN NULL ELSE tasks.parked_until END, scoped=true, parked_on=NULL
+UPDATE tasks SET parked=CASE WHEN (tasks.parked = 'scope') THEN CASE WHEN (tasks.not_before >
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END ELSE tasks.parked END, parked_until=CASE WHEN
+    (tasks.parked = 'scope') THEN CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN
+    tasks.not_before ELSE NULL END ELSE tasks.parked_until END, scoped=true, parked_on=NULL
 WHERE tasks.id = :task_id;
 
 -- name: task_set_aside
@@ -1099,7 +1137,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   instant, scoped boolean, parked_on integer
 UPDATE tasks SET status='CANCELLED', assigned_agent=NULL, session_id=NULL, lease_until=NULL, parked='',
     parked_until=NULL, reserved_for=NULL, reviewer=NULL, review_until=NULL, revision=(tasks.revision + 1),
-    updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), finished_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+    updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), finished_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), parked_on=NULL
 WHERE tasks.id = :task_id AND tasks.status IN ('TODO', 'IN_PROGRESS', 'BLOCKED', 'IN_REVIEW')
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
@@ -1621,18 +1659,22 @@ LIMIT :limit;
 -- name: queue_census
 -- why: Why a role finds nothing: how many of its tasks stand where, and the next due time.
 -- takes: role text, project text
--- gives: total integer, ready integer, waiting integer, later integer, held integer, blocked integer, in_review
---   integer, next_expiry instant, next_due instant
+-- gives: total integer, ready integer, waiting integer, later integer, scope integer, held integer, blocked integer,
+--   in_review integer, next_expiry instant, next_due instant
 SELECT count(tasks.id) AS total, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND NOT
-    (tasks.parked != '' AND tasks.parked_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))) THEN 1 ELSE 0 END), 0) AS
-    ready, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies > 0) THEN 1 ELSE 0 END), 0) AS
-    waiting, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked != '' AND
-    tasks.parked_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 1 ELSE 0 END), 0) AS later, coalesce(sum(CASE WHEN
+    (tasks.parked != '' AND (tasks.parked_until IS NULL OR tasks.parked_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))))
+    THEN 1 ELSE 0 END), 0) AS ready, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies > 0)
+    THEN 1 ELSE 0 END), 0) AS waiting, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0
+    AND tasks.parked != '' AND (tasks.parked_until IS NULL OR tasks.parked_until > strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now')) AND NOT (tasks.parked = 'scope' AND (tasks.parked_until IS NULL OR tasks.parked_until >
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')))) THEN 1 ELSE 0 END), 0) AS later, coalesce(sum(CASE WHEN (tasks.status =
+    'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = 'scope' AND (tasks.parked_until IS NULL OR
+    tasks.parked_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))) THEN 1 ELSE 0 END), 0) AS scope, coalesce(sum(CASE WHEN
     (tasks.status = 'IN_PROGRESS') THEN 1 ELSE 0 END), 0) AS held, coalesce(sum(CASE WHEN (tasks.status = 'BLOCKED')
     THEN 1 ELSE 0 END), 0) AS blocked, coalesce(sum(CASE WHEN (tasks.status = 'IN_REVIEW') THEN 1 ELSE 0 END), 0) AS
     in_review, min(CASE WHEN (tasks.status = 'IN_PROGRESS') THEN tasks.lease_until END) AS next_expiry, min(CASE WHEN
-    (tasks.parked != '' AND tasks.parked_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.parked_until END) AS
-    next_due
+    (tasks.parked != '' AND (tasks.parked_until IS NULL OR tasks.parked_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')))
+    THEN tasks.parked_until END) AS next_due
 FROM tasks
 WHERE tasks.role_boundary = :role AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) AND (tasks.status NOT
     IN ('DONE', 'CANCELLED'));
@@ -1921,12 +1963,12 @@ FROM sessions
 WHERE sessions.id = :id;
 
 -- name: session_beat
--- why: A sign of life; one that was swept as stale is back.
+-- why: A sign of life; one that was swept as stale is back, one that was ended on purpose is not.
 -- takes: id text
 -- gives: nothing
 UPDATE sessions SET heartbeat_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), last_call_at=strftime('%Y-%m-%dT%H:%M:%fZ',
     'now'), ended_at=NULL, end_reason=''
-WHERE sessions.id = :id;
+WHERE sessions.id = :id AND sessions.end_reason != 'ended';
 
 -- name: session_renew_leases
 -- why: Renew the live scope leases of a session whose time is half over, each for its own length; never a lock.
