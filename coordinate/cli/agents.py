@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
+from typing import Any
 
 import click
 
-from coordinate.cli.shared import DURATION, Call, command, given
+from coordinate.cli.shared import DURATION, Call, command, given, with_events
+
+NAME_MAX = 100
+
+limit_option = click.option("--limit", type=int, help="At most so many.")
 
 
 @command("register", example="export COORDINATE_SESSION=$(coordinate agent register alice --id-only)")
@@ -17,37 +22,28 @@ from coordinate.cli.shared import DURATION, Call, command, given
 @click.option("--project", help="Where it works. Default: default.")
 @click.option("--doing", help="What it is at.")
 @click.option("--stream", help="What its replay bookkeeping belongs to.")
-@click.option("--ttl", type=DURATION, help="Silent for longer than this it counts as stale: 10m, 2h.")
+@click.option("--ttl", "ttl_seconds", type=DURATION, help="Silent for longer it counts as stale: 10m (default), 2h.")
 @click.option("--id-only", is_flag=True, help="Print the session's id alone, for a shell.")
-def register(
-    call: Call,
-    name: str | None,
-    kind: str | None,
-    role: str | None,
-    project: str | None,
-    doing: str | None,
-    stream: str | None,
-    ttl: int | None,
-    id_only: bool,
-) -> None:
-    """Begin a session of an agent; without a name a fresh one is made. Show its id with later calls."""
-    call.session = None
+def register(call: Call, name: str | None, id_only: bool, **said: Any) -> None:
+    """Begin a session of an agent; without a name a fresh one is made.
+
+    Show its id with later calls, in $COORDINATE_SESSION: it says the agent's name too.
+    """
+    call.session = None  # a new run, whichever one the shell is in
     with call.board() as board:
         session = board.register(
-            name=name or call.agent or None,
-            host=socket.gethostname()[:100],
-            pid=os.getppid(),
-            **given(kind=kind, role=role, project=project, doing=doing, stream=stream, ttl_seconds=ttl),
+            name=name or call.agent or None, host=socket.gethostname()[:NAME_MAX], pid=os.getppid(), **given(**said)
         )
-    if id_only:
-        click.echo(session.id)
-    else:
-        call.show(session)
+        if id_only:
+            call.show_text(session.id, "id")
+        else:
+            call.show(session)
 
 
-@command("heartbeat", example="coordinate agent heartbeat")
+@command("heartbeat", example="coordinate agent heartbeat --with-events")
+@with_events
 def heartbeat(call: Call) -> None:
-    """Give a sign of life of $COORDINATE_SESSION; renews what has less than half of its time left."""
+    """Give a sign of life of the session, as every call of it does; renews what has less than half its time left."""
     with call.board() as board:
         call.show(board.heartbeat())
 
@@ -56,7 +52,7 @@ def heartbeat(call: Call) -> None:
 @click.argument("doing", required=False)
 @click.option("--detail", help="More about it.")
 def set_doing(call: Call, doing: str | None, detail: str | None) -> None:
-    """Say what the session is at, for whoever looks."""
+    """Say what the session is at, for whoever looks; what is left away stays as it is."""
     with call.board() as board:
         call.show(board.set_doing(**given(doing=doing, detail=detail)))
 
@@ -70,22 +66,22 @@ def end(call: Call) -> None:
 
 @command("list", example="coordinate agent list --format table")
 @click.option("--after", metavar="NAME", help="Go on behind this name.")
-@click.option("--limit", type=int, help="At most so many.")
-def list_agents(call: Call, after: str | None, limit: int | None) -> None:
+@limit_option
+def list_agents(call: Call, **wanted: Any) -> None:
     """List agents by name, with how many of their sessions live."""
     with call.board() as board:
-        call.show(board.list_agents(**given(after=after, limit=limit)))
+        call.show(board.list_agents(**given(**wanted)))
 
 
 @command("sessions", example="coordinate agent sessions --ended")
 @click.option("--of", "of_agent", metavar="NAME", help="Only of this agent.")
 @click.option("--project", help="Only of this project.")
 @click.option("--ended", is_flag=True, help="Also those that are over.")
-@click.option("--limit", type=int, help="At most so many.")
-def list_sessions(call: Call, of_agent: str | None, project: str | None, ended: bool, limit: int | None) -> None:
+@limit_option
+def list_sessions(call: Call, ended: bool, **wanted: Any) -> None:
     """List sessions, the latest sign of life first, live or stale."""
     with call.board() as board:
-        call.show(board.list_sessions(ended=ended, **given(of_agent=of_agent, project=project, limit=limit)))
+        call.show(board.list_sessions(ended=ended, **given(**wanted)))
 
 
 @command("lost", example="coordinate agent lost")
@@ -100,16 +96,16 @@ def lost(call: Call) -> None:
 @click.option("--floor", type=int, help="Every number is above this one.")
 @click.option("--count", type=int, help="How many numbers.")
 @click.option("--project", help="Whose counter. Default: default.")
-def counter_next(call: Call, kind: str, floor: int | None, count: int | None, project: str | None) -> None:
+def counter_next(call: Call, kind: str, **wanted: Any) -> None:
     """Mint numbers of a kind: each once, rising, above a floor."""
     with call.board() as board:
-        minted = board.counter_next(kind=kind, **given(floor=floor, count=count, project=project))
-    call.show({"kind": kind, "value": minted[-1], "values": minted})
+        minted = board.counter_next(kind=kind, **given(**wanted))
+        call.show({"kind": kind, "value": minted[-1], "values": minted})
 
 
 @command("mark", example="coordinate replay mark main 4f2a 77c1")
 @click.argument("stream")
-@click.argument("event_keys", nargs=-1, required=True)
+@click.argument("event_keys", nargs=-1, required=True, metavar="KEY...")
 def mark(call: Call, stream: str, event_keys: tuple[str, ...]) -> None:
     """Note that a stream has applied events; answers those that it had not."""
     with call.board() as board:
@@ -119,15 +115,15 @@ def mark(call: Call, stream: str, event_keys: tuple[str, ...]) -> None:
 @command("show", example="coordinate replay show main")
 @click.argument("stream")
 @click.option("--after", metavar="KEY", help="Go on behind this key.")
-@click.option("--limit", type=int, help="At most so many.")
-def show(call: Call, stream: str, after: str | None, limit: int | None) -> None:
-    """List what a stream has applied."""
+@limit_option
+def show(call: Call, stream: str, **wanted: Any) -> None:
+    """List what a stream has applied, by key."""
     with call.board() as board:
-        call.show(board.applied(stream=stream, **given(after=after, limit=limit)))
+        call.show(board.applied(stream=stream, **given(**wanted)))
 
 
 @command("sweep", example="coordinate sweep")
-@click.option("--limit", type=int, help="At most so many of each kind.")
+@click.option("--limit", type=int, help="At most so many of each kind; then the answer says that there is more.")
 def sweep(call: Call, limit: int | None) -> None:
     """End what is over: stale sessions' leases, leases and claims past their time. Again changes nothing more."""
     with call.board() as board:

@@ -93,6 +93,7 @@ LEASE: Table = {
 
 LOCK: Table = {
     "acquire": ("leases", "acquire", "Take a named lock."),
+    "renew": ("leases", "renew_lock", "Renew a lock by its fence."),
     "release": ("leases", "release_lock", "Give a lock back."),
     "list": ("leases", "list_locks", "List held locks."),
     "run": ("leases", "run", "Run a command while holding a lock."),
@@ -106,6 +107,7 @@ WORKTREE: Table = {
     "close": ("worktrees", "close", "Close it as merged."),
     "abort": ("worktrees", "abort", "Close it without merging."),
     "adopt": ("worktrees", "adopt", "Go on in one that another left open."),
+    "show": ("worktrees", "show", "Show the open one of a task."),
     "list": ("worktrees", "list_worktrees", "List worktrees."),
 }
 

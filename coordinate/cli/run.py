@@ -23,6 +23,8 @@ STOP_SECONDS = 10.0
 # Renew at least this often, however long the lease.
 RENEW_SECONDS_MAX = 300.0
 
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 LOST = (errors.StaleClaim, errors.Held, errors.InvalidState, errors.NotFound)
 
 
@@ -88,10 +90,10 @@ def forwarding(child: subprocess.Popen[bytes]) -> Iterator[None]:
     """Hand signals on to the command, whose end is then ours. A terminal sends Ctrl-C to both by itself."""
 
     def hand_on(number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGTERM or not _on_terminal():
+        if number != signal.SIGINT or not _on_terminal():
             child.send_signal(number)
 
-    before = {number: signal.signal(number, hand_on) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, hand_on) for number in _FORWARDED}
     try:
         yield
     finally:
