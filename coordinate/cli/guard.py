@@ -160,7 +160,7 @@ def _placed(path: str, *, strict: bool) -> tuple[str, str] | None:
     try:
         top = git.top(str(folder))
         inside = os.path.relpath(absolute, top)
-        if Path(inside).parts[0] not in (os.pardir, ".git"):
+        if not {os.pardir, ".git"}.intersection(Path(inside).parts[:1]):
             return top, _pattern(inside)
         why = "it belongs to git itself"
     except git.Unknown as unknown:

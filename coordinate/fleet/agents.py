@@ -130,9 +130,11 @@ def due(tx: Tx, *, session: str) -> tuple[bool, bool]:
 def keep(tx: Tx, *, session: str) -> None:
     """A sign of life: renews the live scope leases and claims of the session that have less than half their time left.
 
-    Never a lock, never what is past, never to a shorter time. One that was swept as stale is back.
+    Never a lock, never what is past, never to a shorter time. A scope of its own whose time is over ends here, so that
+    the session is told that it lost it. One that was swept as stale is back.
     """
     tx.run("session_beat", id=session)
+    leases.end(tx, tx.all("session_past_leases", id=session, limit=END_BATCH), reason="expired", by="system")
     tx.run("session_renew_leases", id=session)
     tx.run("session_renew_tasks", id=session)
 

@@ -19,7 +19,6 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql
 
 from coordinate.db.portable import (
     BIGINT,
@@ -170,6 +169,9 @@ _lease_due = and_(_SCOPE, _HELD, lease.session_id == given_text("id"), _half_ove
 _task_due = and_(
     t.status == const("IN_PROGRESS"), t.session_id == given_text("id"), _half_over(t.lease_until, t.lease_seconds)
 )
+_own_past = and_(
+    _SCOPE, _HELD, lease.session_id == given_text("id"), lease.task_id.is_(None), lease.expires_at <= now()
+)
 add(
     "session_due",
     "Whether a call of this session must write a sign of life, renew something, or tell of a loss; mostly none.",
@@ -178,7 +180,11 @@ add(
         s.ended_at,
         s.end_reason,
         (plus_seconds(s.heartbeat_at, s.ttl_seconds / const(4)) < now()).label("beat"),
-        or_(exists(select(lease.id).where(_lease_due)), exists(select(t.number).where(_task_due))).label("renew"),
+        or_(
+            exists(select(lease.id).where(_lease_due)),
+            exists(select(lease.id).where(_own_past)),
+            exists(select(t.number).where(_task_due)),
+        ).label("renew"),
         or_(
             exists(select(lease.id).where(_lost_lease).correlate(sessions)),
             exists(select(attempts.c.attempt).where(_lost_claim).correlate(sessions)),
@@ -196,6 +202,11 @@ add(
     "session_renew_leases",
     "Renew the live scope leases of a session whose time is half over, each for its own length; never a lock.",
     update(leases).where(_lease_due).values(expires_at=plus_seconds(None, lease.ttl_seconds)),
+)
+add(
+    "session_past_leases",
+    "Scope leases of a session whose time is over and that no task keeps: it lost them, though nobody took them yet.",
+    select(*_LEASE).where(_own_past).order_by(lease.id).limit(given_integer("limit")).with_for_update(),
 )
 add(
     "session_renew_tasks",
@@ -228,8 +239,8 @@ _WORKTREE = tuple(worktrees.c)
 add(
     "worktree_insert",
     "A working copy in which a task's changes live; one live for each task, by constraint.",
-    postgresql.insert(worktrees)
-    .values(
+    insert_unless_there(
+        worktrees,
         task_id=given_text("task_id"),
         agent=given_text("agent"),
         session_id=given_text("session"),
@@ -240,9 +251,7 @@ add(
         state=const("open"),
         created_at=now(),
         updated_at=now(),
-    )
-    .on_conflict_do_nothing()
-    .returning(*_WORKTREE),
+    ).returning(*_WORKTREE),
 )
 add(
     "worktree_of_task",

@@ -247,9 +247,10 @@ ORDER BY leases.id;
 --   instant, expires_at instant, released_at instant, release_reason text
 INSERT INTO leases (kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence,
     ttl_seconds, acquired_at, expires_at) VALUES (:kind, :project, :resource, :prefix, :mode, :agent, :session,
-    :task_id, :attempt, :worktree_id, :fence, :ttl_seconds, (SELECT date_trunc('milliseconds', clock_timestamp())), CASE
-    WHEN (CAST(:worktree_id AS BIGINT) IS NOT NULL) THEN NULL ELSE (SELECT date_trunc('milliseconds', clock_timestamp())
-    + make_interval(secs => CAST(:ttl_seconds AS DOUBLE PRECISION))) END)
+    :task_id, :attempt, :worktree_id, :fence, CAST(:ttl_seconds AS BIGINT), (SELECT date_trunc('milliseconds',
+    clock_timestamp())), CASE WHEN (CAST(:worktree_id AS BIGINT) IS NOT NULL) THEN NULL ELSE (SELECT
+    date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(CAST(:ttl_seconds AS BIGINT) AS DOUBLE
+    PRECISION))) END)
 RETURNING leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
     leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason;
@@ -263,9 +264,10 @@ RETURNING leases.id, leases.kind, leases.project, leases.resource, leases.prefix
 --   instant, expires_at instant, released_at instant, release_reason text
 INSERT INTO leases (kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence,
     ttl_seconds, acquired_at, expires_at) VALUES (:kind, :project, :resource, :prefix, :mode, :agent, :session,
-    :task_id, :attempt, :worktree_id, :fence, :ttl_seconds, (SELECT date_trunc('milliseconds', clock_timestamp())), CASE
-    WHEN (CAST(:worktree_id AS BIGINT) IS NOT NULL) THEN NULL ELSE (SELECT date_trunc('milliseconds', clock_timestamp())
-    + make_interval(secs => CAST(:ttl_seconds AS DOUBLE PRECISION))) END) ON CONFLICT DO NOTHING
+    :task_id, :attempt, :worktree_id, :fence, CAST(:ttl_seconds AS BIGINT), (SELECT date_trunc('milliseconds',
+    clock_timestamp())), CASE WHEN (CAST(:worktree_id AS BIGINT) IS NOT NULL) THEN NULL ELSE (SELECT
+    date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(CAST(:ttl_seconds AS BIGINT) AS DOUBLE
+    PRECISION))) END) ON CONFLICT DO NOTHING
 RETURNING leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
     leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason;
@@ -2131,7 +2133,10 @@ FROM leases
 WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :id AND leases.expires_at > (SELECT
     date_trunc('milliseconds', clock_timestamp())) AND leases.expires_at < (SELECT date_trunc('milliseconds',
     clock_timestamp()) + make_interval(secs => CAST(leases.ttl_seconds / CAST(2 AS NUMERIC) AS DOUBLE PRECISION))))) OR
-    (EXISTS (SELECT tasks.number
+    (EXISTS (SELECT leases.id
+FROM leases
+WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :id AND leases.task_id IS NULL AND
+    leases.expires_at <= (SELECT date_trunc('milliseconds', clock_timestamp())))) OR (EXISTS (SELECT tasks.number
 FROM tasks
 WHERE tasks.status = 'IN_PROGRESS' AND tasks.session_id = :id AND tasks.lease_until > (SELECT date_trunc('milliseconds',
     clock_timestamp())) AND tasks.lease_until < (SELECT date_trunc('milliseconds', clock_timestamp()) +
@@ -2163,6 +2168,22 @@ UPDATE leases SET expires_at=(SELECT date_trunc('milliseconds', clock_timestamp(
 WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :id AND leases.expires_at > (SELECT
     date_trunc('milliseconds', clock_timestamp())) AND leases.expires_at < (SELECT date_trunc('milliseconds',
     clock_timestamp()) + make_interval(secs => CAST(leases.ttl_seconds / CAST(2 AS NUMERIC) AS DOUBLE PRECISION)));
+
+-- name: session_past_leases
+-- why: Scope leases of a session whose time is over and that no task keeps: it lost them, though nobody took them yet.
+-- takes: id text, limit integer
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text
+SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason
+FROM leases
+WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :id AND leases.task_id IS NULL AND
+    leases.expires_at <= (SELECT date_trunc('milliseconds', clock_timestamp()))
+ORDER BY leases.id
+
+LIMIT :limit FOR UPDATE;
 
 -- name: session_renew_tasks
 -- why: Renew the live claims of a session whose time is half over.

@@ -221,9 +221,9 @@ ORDER BY leases.id;
 --   instant, expires_at instant, released_at instant, release_reason text
 INSERT INTO leases (kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence,
     ttl_seconds, acquired_at, expires_at) VALUES (:kind, :project, :resource, :prefix, :mode, :agent, :session,
-    :task_id, :attempt, :worktree_id, :fence, :ttl_seconds, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), CASE WHEN
-    (CAST(:worktree_id AS BIGINT) IS NOT NULL) THEN NULL ELSE strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (:ttl_seconds) ||
-    ' seconds') END)
+    :task_id, :attempt, :worktree_id, :fence, CAST(:ttl_seconds AS BIGINT), strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), CASE
+    WHEN (CAST(:worktree_id AS BIGINT) IS NOT NULL) THEN NULL ELSE strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
+    (CAST(:ttl_seconds AS BIGINT)) || ' seconds') END)
 RETURNING id, kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence, depth,
     ttl_seconds, acquired_at, expires_at, released_at, release_reason;
 
@@ -236,9 +236,9 @@ RETURNING id, kind, project, resource, prefix, mode, agent, session_id, task_id,
 --   instant, expires_at instant, released_at instant, release_reason text
 INSERT INTO leases (kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence,
     ttl_seconds, acquired_at, expires_at) VALUES (:kind, :project, :resource, :prefix, :mode, :agent, :session,
-    :task_id, :attempt, :worktree_id, :fence, :ttl_seconds, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), CASE WHEN
-    (CAST(:worktree_id AS BIGINT) IS NOT NULL) THEN NULL ELSE strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (:ttl_seconds) ||
-    ' seconds') END) ON CONFLICT DO NOTHING
+    :task_id, :attempt, :worktree_id, :fence, CAST(:ttl_seconds AS BIGINT), strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), CASE
+    WHEN (CAST(:worktree_id AS BIGINT) IS NOT NULL) THEN NULL ELSE strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
+    (CAST(:ttl_seconds AS BIGINT)) || ' seconds') END) ON CONFLICT DO NOTHING
 RETURNING id, kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence, depth,
     ttl_seconds, acquired_at, expires_at, released_at, release_reason;
 
@@ -1948,7 +1948,10 @@ SELECT sessions.agent, sessions.ended_at, sessions.end_reason, strftime('%Y-%m-%
 FROM leases
 WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :id AND leases.expires_at >
     strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND leases.expires_at < strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
-    (leases.ttl_seconds / (2 + 0.0)) || ' seconds'))) OR (EXISTS (SELECT tasks.number
+    (leases.ttl_seconds / (2 + 0.0)) || ' seconds'))) OR (EXISTS (SELECT leases.id
+FROM leases
+WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :id AND leases.task_id IS NULL AND
+    leases.expires_at <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))) OR (EXISTS (SELECT tasks.number
 FROM tasks
 WHERE tasks.status = 'IN_PROGRESS' AND tasks.session_id = :id AND tasks.lease_until > strftime('%Y-%m-%dT%H:%M:%fZ',
     'now') AND tasks.lease_until < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (tasks.lease_seconds / (2 + 0.0)) ||
@@ -1978,6 +1981,22 @@ UPDATE leases SET expires_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (leases.ttl_s
 WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :id AND leases.expires_at >
     strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND leases.expires_at < strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
     (leases.ttl_seconds / (2 + 0.0)) || ' seconds');
+
+-- name: session_past_leases
+-- why: Scope leases of a session whose time is over and that no task keeps: it lost them, though nobody took them yet.
+-- takes: id text, limit integer
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text
+SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason
+FROM leases
+WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :id AND leases.task_id IS NULL AND
+    leases.expires_at <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+ORDER BY leases.id
+
+LIMIT :limit;
 
 -- name: session_renew_tasks
 -- why: Renew the live claims of a session whose time is half over.
