@@ -439,7 +439,7 @@ class Coordinator:
 
     def _perform(self, work: Callable[[Tx], R], *, writes: bool, session: str | None = None) -> R:
         if run := session or self.session:
-            self._give_sign_of_life(run)
+            self._give_sign_of_life(inputs.name(run, "session"))
         return self._perform_only(work, writes=writes)
 
     def _perform_only(self, work: Callable[[Tx], R], *, writes: bool) -> R:

@@ -280,9 +280,9 @@ _PAST = and_(_HELD, lease.expires_at <= now())
 _SCOPE = lease.kind == const("scope")
 _LOCK = lease.kind == const("lock")
 _LEASE = tuple(leases.c)
+_ttl = cast(given_integer("ttl_seconds"), BigInteger)
 _until = case(
-    (cast(given_integer("worktree_id"), BigInteger).is_not(None), const(None)),
-    else_=plus_seconds(None, given_integer("ttl_seconds")),
+    (cast(given_integer("worktree_id"), BigInteger).is_not(None), const(None)), else_=plus_seconds(None, _ttl)
 )
 _grant = {
     "kind": given_text("kind"),
@@ -296,7 +296,7 @@ _grant = {
     "attempt": given_integer("attempt"),
     "worktree_id": given_integer("worktree_id"),
     "fence": given_integer("fence"),
-    "ttl_seconds": given_integer("ttl_seconds"),
+    "ttl_seconds": _ttl,
     "acquired_at": now(),
     "expires_at": _until,
 }

@@ -108,7 +108,8 @@ def assert_sound_over(connection: Any) -> None:
             OR t.attempt <> (SELECT coalesce(max(a.attempt), 0) FROM attempts a WHERE a.task_id = t.id)"""
     wrong_story = """
         SELECT t.id FROM tasks t WHERE (SELECT count(*) FROM history h WHERE h.task_id = t.id) <>
-               (SELECT count(*) FROM events e WHERE e.ref = t.id AND e.event_type LIKE 'task.%')"""
+               (SELECT count(*) FROM events e WHERE e.ref = t.id AND e.event_type NOT LIKE 'worktree.%'
+                  AND e.event_type NOT LIKE 'lease.%')"""
     wrong_scopes = """
         SELECT l.id, l.resource FROM leases l JOIN tasks t ON t.id = l.task_id
          WHERE l.released_at IS NULL AND l.worktree_id IS NULL

@@ -6,7 +6,8 @@ Before or after deploying code: together: a program of 0002 may not write any mo
 their scopes.
 Cost on a large table: `tasks` gets two columns with constant defaults (no rewrite) and two partial indexes that are
 empty at first; on Postgres they are built while writers wait, but scan one column of the table only once.
-What the downgrade loses: agents, sessions, leases, locks and worktrees; tasks set aside for a scope return to the queue.
+What the downgrade loses: agents, sessions, leases, locks and worktrees; tasks set aside for a scope return to the
+queue.
 """
 
 from __future__ import annotations
@@ -48,7 +49,6 @@ def upgrade() -> None:
         sa.Column("started_at", INSTANT, nullable=False),
         sa.Column("heartbeat_at", INSTANT, nullable=False),
         sa.Column("last_call_at", INSTANT, nullable=False),
-        sa.Column("told_at", INSTANT, nullable=False),
         sa.Column("ended_at", INSTANT),
         sa.Column("end_reason", TEXT, nullable=False, server_default=""),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_sessions")),
@@ -104,6 +104,7 @@ def upgrade() -> None:
         sa.Column("expires_at", INSTANT),
         sa.Column("released_at", INSTANT),
         sa.Column("release_reason", TEXT),
+        sa.Column("told_at", INSTANT),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_leases")),
         sa.ForeignKeyConstraint(["session_id"], ["sessions.id"], name=op.f("fk_leases_session_id")),
         sa.ForeignKeyConstraint(["task_id"], ["tasks.id"], name=op.f("fk_leases_task_id"), ondelete="CASCADE"),
@@ -119,12 +120,13 @@ def upgrade() -> None:
         sqlite_autoincrement=True,
     )
     held = "released_at IS NULL"
+    untold = "told_at IS NULL"
     _partial("idx_leases_lock", "leases", ["project", "resource"], f"kind = 'lock' AND {held}", unique=True)
     _partial("idx_leases_scope", "leases", ["project", "prefix", "id"], f"kind = 'scope' AND {held}")
     _partial("idx_leases_expiry", "leases", ["expires_at", "id"], held)
     _partial("idx_leases_session", "leases", ["session_id", "id"], held)
     _partial("idx_leases_task", "leases", ["task_id", "id"], f"task_id IS NOT NULL AND {held}")
-    op.create_index("idx_leases_lost", "leases", ["session_id", "released_at"])
+    _partial("idx_leases_lost", "leases", ["session_id", "id"], f"release_reason IN ('expired', 'swept') AND {untold}")
     op.create_table(
         "applied_events",
         sa.Column("stream", TEXT, nullable=False),
@@ -136,7 +138,8 @@ def upgrade() -> None:
     op.add_column("tasks", sa.Column("parked_on", BIGINT))
     _partial("idx_tasks_parked_on", "tasks", ["parked_on", "number"], "parked = 'scope'")
     _partial("idx_tasks_session", "tasks", ["session_id", "number"], "status = 'IN_PROGRESS'")
-    op.create_index("idx_attempts_session", "attempts", ["session_id", "ended_at"])
+    op.add_column("attempts", sa.Column("told_at", INSTANT))
+    _partial("idx_attempts_lost", "attempts", ["session_id"], f"outcome = 'expired' AND {untold}")
     op.execute("UPDATE tasks SET scoped = true WHERE id IN (SELECT task_id FROM task_scopes)")
     op.execute("INSERT INTO counters (kind, value) VALUES ('fence', 0)")
     op.execute("UPDATE schema_window SET revision = '0003', oldest_writer = 3")
@@ -145,7 +148,8 @@ def upgrade() -> None:
 def downgrade() -> None:
     op.execute("DELETE FROM counters WHERE kind = 'fence' OR kind LIKE '%/%'")
     op.execute("UPDATE tasks SET parked = '', parked_until = NULL WHERE parked = 'scope'")
-    op.drop_index("idx_attempts_session", table_name="attempts")
+    op.drop_index("idx_attempts_lost", table_name="attempts")
+    op.drop_column("attempts", "told_at")
     op.drop_index("idx_tasks_session", table_name="tasks")
     op.drop_index("idx_tasks_parked_on", table_name="tasks")
     op.drop_column("tasks", "parked_on")

@@ -190,10 +190,12 @@ attempts = Table(
     Column("ended_at", INSTANT),
     Column("outcome", TEXT),
     Column("reason", TEXT, nullable=False, server_default=""),
+    # When the session was told that it lost this claim.
+    Column("told_at", INSTANT),
     PrimaryKeyConstraint("task_id", "attempt"),
     CheckConstraint(f"outcome IN ({_quoted(states.OUTCOMES)})", name="outcome"),
     CheckConstraint("(outcome IS NULL) = (ended_at IS NULL)", name="ended"),
-    Index("idx_attempts_session", "session_id", "ended_at"),
+    _partial("idx_attempts_lost", "session_id", where="outcome = 'expired' AND told_at IS NULL"),
     # The fence itself: a task has at most one open attempt.
     _partial("idx_attempts_open", "task_id", where="ended_at IS NULL", unique=True),
 )
@@ -324,8 +326,6 @@ sessions = Table(
     Column("started_at", INSTANT, nullable=False),
     Column("heartbeat_at", INSTANT, nullable=False),
     Column("last_call_at", INSTANT, nullable=False),
-    # Up to when the session was told of what it lost.
-    Column("told_at", INSTANT, nullable=False),
     Column("ended_at", INSTANT),
     Column("end_reason", TEXT, nullable=False, server_default=""),
     PrimaryKeyConstraint("id"),
@@ -378,6 +378,8 @@ leases = Table(
     Column("expires_at", INSTANT),
     Column("released_at", INSTANT),
     Column("release_reason", TEXT),
+    # When the session was told that it lost this lease.
+    Column("told_at", INSTANT),
     UniqueConstraint("fence"),
     CheckConstraint("kind IN ('scope', 'lock')", name="kind"),
     CheckConstraint("mode IN ('exclusive', 'shared')", name="mode"),
@@ -390,7 +392,7 @@ leases = Table(
     _partial("idx_leases_expiry", "expires_at", "id", where="released_at IS NULL"),
     _partial("idx_leases_session", "session_id", "id", where="released_at IS NULL"),
     _partial("idx_leases_task", "task_id", "id", where="task_id IS NOT NULL AND released_at IS NULL"),
-    Index("idx_leases_lost", "session_id", "released_at"),
+    _partial("idx_leases_lost", "session_id", "id", where="release_reason IN ('expired', 'swept') AND told_at IS NULL"),
     sqlite_autoincrement=True,
 )
 

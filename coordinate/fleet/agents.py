@@ -158,15 +158,16 @@ def agent_of(tx: Tx, *, session: str) -> str:
 
 
 def tell_losses(tx: Tx, *, session: str | None = None) -> Lost:
-    """What the session lost since it was last told: leases that ended without it, claims whose time was over."""
+    """What the session lost since it was last told: leases that ended without it, claims whose time was over.
+
+    Each is told once; of leases 50 at a time, so call again while there are so many.
+    """
     session_id = _shown(session)
     if tx.one("session_lock", id=session_id) is None:
         raise _unknown(session)
-    gone = tx.all("session_lost_leases", id=session_id, limit=LOST_MAX)
-    claims = tx.all("session_lost_claims", id=session_id, limit=LOST_MAX)
-    if gone or claims:
-        tx.run("session_told", id=session_id)
-    return Lost(tuple(leases.lease_of(row) for row in gone), tuple(f"{row.task_id}@{row.attempt}" for row in claims))
+    gone = sorted(tx.all("session_lost_leases", id=session_id, limit=LOST_MAX), key=lambda row: int(row.id))
+    claims = tx.all("session_lost_claims", id=session_id)
+    return Lost(tuple(map(leases.lease_of, gone)), tuple(sorted(f"{row.task_id}@{row.attempt}" for row in claims)))
 
 
 def _shown(session: str | None) -> str:
@@ -180,7 +181,4 @@ def _unknown(session: str | None) -> NotFound:
 
 
 def _session(row: Row, *, live: bool) -> Session:
-    kept = row._asdict()
-    kept.pop("told_at", None)
-    kept["live"] = live
-    return Session(**kept)
+    return Session(**{**row._asdict(), "live": live})

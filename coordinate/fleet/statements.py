@@ -80,7 +80,6 @@ add(
         started_at=now(),
         heartbeat_at=now(),
         last_call_at=now(),
-        told_at=now(),
     )
     .returning(*_SESSION),
 )
@@ -150,13 +149,16 @@ add(
     .values(ended_at=now(), end_reason=given_text("reason"))
     .returning(*_SESSION),
 )
+# Each loss carries whether it was told: a mark in time would pass over one that is committed late.
 _lost_lease = and_(
-    lease.session_id == s.id,
-    lease.released_at > s.told_at,
+    lease.session_id == given_text("id"),
     lease.release_reason.in_([const("expired"), const("swept")]),
+    lease.told_at.is_(None),
 )
 _lost_claim = and_(
-    attempts.c.session_id == s.id, attempts.c.ended_at > s.told_at, attempts.c.outcome == const("expired")
+    attempts.c.session_id == given_text("id"),
+    attempts.c.outcome == const("expired"),
+    attempts.c.told_at.is_(None),
 )
 
 
@@ -186,8 +188,8 @@ add(
             exists(select(t.number).where(_task_due)),
         ).label("renew"),
         or_(
-            exists(select(lease.id).where(_lost_lease).correlate(sessions)),
-            exists(select(attempts.c.attempt).where(_lost_claim).correlate(sessions)),
+            exists(select(lease.id).where(_lost_lease)),
+            exists(select(attempts.c.attempt).where(_lost_claim)),
         ).label("lost"),
     ).where(s.id == given_text("id")),
 )
@@ -215,23 +217,20 @@ add(
 )
 add(
     "session_lost_leases",
-    "What a session lost since it was last told.",
-    select(*_LEASE)
-    .select_from(leases.join(sessions, s.id == lease.session_id))
-    .where(s.id == given_text("id"), _lost_lease)
-    .order_by(lease.id)
-    .limit(given_integer("limit")),
+    "Leases that a session lost and was not told of; told with this.",
+    update(leases)
+    .where(
+        lease.id.in_(select(lease.id).where(_lost_lease).order_by(lease.id).limit(given_integer("limit"))),
+        lease.told_at.is_(None),
+    )
+    .values(told_at=now())
+    .returning(*_LEASE),
 )
 add(
     "session_lost_claims",
-    "Which claims a session lost since it was last told.",
-    select(attempts.c.task_id, attempts.c.attempt, attempts.c.ended_at)
-    .select_from(attempts.join(sessions, s.id == attempts.c.session_id))
-    .where(s.id == given_text("id"), _lost_claim)
-    .order_by(attempts.c.ended_at, attempts.c.task_id)
-    .limit(given_integer("limit")),
+    "Claims that a session lost and was not told of; told with this.",
+    update(attempts).where(_lost_claim).values(told_at=now()).returning(attempts.c.task_id, attempts.c.attempt),
 )
-add("session_told", "It was told up to now.", update(sessions).where(s.id == given_text("id")).values(told_at=now()))
 
 # --- worktrees --------------------------------------------------------------------------------------------------------
 

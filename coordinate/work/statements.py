@@ -75,6 +75,7 @@ MAX_ATTEMPTS = 5
 t = tasks.c
 edge = task_dependencies.c
 _TASK = tuple(column for column in tasks.c if column.name != "folded")
+_ATTEMPT = tuple(column for column in attempts.c if column.name != "told_at")
 _QUEUE_ORDER = (t.priority, t.created_at, t.number)
 _THIS = t.id == given_text("task_id")
 
@@ -251,7 +252,9 @@ add(
 add(
     "attempt",
     "One attempt, to explain why a handle is no longer current.",
-    select(attempts).where(attempts.c.task_id == given_text("task_id"), attempts.c.attempt == given_integer("attempt")),
+    select(*_ATTEMPT).where(
+        attempts.c.task_id == given_text("task_id"), attempts.c.attempt == given_integer("attempt")
+    ),
 )
 add(
     "attempts_of_agent",
@@ -263,7 +266,7 @@ add(
 add(
     "attempts_of_task",
     "The latest attempts of a task.",
-    select(attempts)
+    select(*_ATTEMPT)
     .where(attempts.c.task_id == given_text("task_id"))
     .order_by(attempts.c.attempt.desc())
     .limit(given_integer("limit")),

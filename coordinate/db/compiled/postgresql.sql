@@ -227,12 +227,12 @@ SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/scopes' || '
 -- takes: project text, above list, below text, beyond text
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text, live boolean
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant, live boolean
 SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
     leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason,
-    leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at > (SELECT date_trunc('milliseconds',
-    clock_timestamp()))) AS live
+    leases.told_at, leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at > (SELECT
+    date_trunc('milliseconds', clock_timestamp()))) AS live
 FROM leases
 WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.project = :project AND (leases.prefix = ANY
     (CAST(:above AS TEXT[])) OR leases.prefix >= :below AND leases.prefix < :beyond)
@@ -244,7 +244,7 @@ ORDER BY leases.id;
 --   attempt integer, worktree_id integer, fence integer, ttl_seconds integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 INSERT INTO leases (kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence,
     ttl_seconds, acquired_at, expires_at) VALUES (:kind, :project, :resource, :prefix, :mode, :agent, :session,
     :task_id, :attempt, :worktree_id, :fence, CAST(:ttl_seconds AS BIGINT), (SELECT date_trunc('milliseconds',
@@ -253,7 +253,7 @@ INSERT INTO leases (kind, project, resource, prefix, mode, agent, session_id, ta
     PRECISION))) END)
 RETURNING leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
-    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason;
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at;
 
 -- name: lock_insert
 -- why: A lock, unless somebody holds it: the unique index decides.
@@ -261,7 +261,7 @@ RETURNING leases.id, leases.kind, leases.project, leases.resource, leases.prefix
 --   attempt integer, worktree_id integer, fence integer, ttl_seconds integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 INSERT INTO leases (kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence,
     ttl_seconds, acquired_at, expires_at) VALUES (:kind, :project, :resource, :prefix, :mode, :agent, :session,
     :task_id, :attempt, :worktree_id, :fence, CAST(:ttl_seconds AS BIGINT), (SELECT date_trunc('milliseconds',
@@ -270,19 +270,19 @@ INSERT INTO leases (kind, project, resource, prefix, mode, agent, session_id, ta
     PRECISION))) END) ON CONFLICT DO NOTHING
 RETURNING leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
-    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason;
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at;
 
 -- name: lock_held
 -- why: Who holds a lock (perhaps beyond its time).
 -- takes: project text, resource text
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text, live boolean
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant, live boolean
 SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
     leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason,
-    leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at > (SELECT date_trunc('milliseconds',
-    clock_timestamp()))) AS live
+    leases.told_at, leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at > (SELECT
+    date_trunc('milliseconds', clock_timestamp()))) AS live
 FROM leases
 WHERE leases.kind = 'lock' AND leases.released_at IS NULL AND leases.project = :project AND leases.resource = :resource;
 
@@ -291,20 +291,20 @@ WHERE leases.kind = 'lock' AND leases.released_at IS NULL AND leases.project = :
 -- takes: project text, resource text
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 UPDATE leases SET released_at=(SELECT date_trunc('milliseconds', clock_timestamp())), release_reason='expired'
 WHERE leases.kind = 'lock' AND leases.released_at IS NULL AND leases.expires_at <= (SELECT date_trunc('milliseconds',
     clock_timestamp())) AND leases.project = :project AND leases.resource = :resource
 RETURNING leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
-    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason;
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at;
 
 -- name: lock_nest
 -- why: The same session takes the lock once more.
 -- takes: ttl_seconds integer, project text, resource text, session text
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 UPDATE leases SET depth=(leases.depth + 1), expires_at=greatest(leases.expires_at, (SELECT date_trunc('milliseconds',
     clock_timestamp()) + make_interval(secs => CAST(:ttl_seconds AS DOUBLE PRECISION))))
 WHERE leases.kind = 'lock' AND leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at > (SELECT
@@ -312,57 +312,57 @@ WHERE leases.kind = 'lock' AND leases.released_at IS NULL AND (leases.expires_at
     leases.session_id = :session
 RETURNING leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
-    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason;
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at;
 
 -- name: lock_unnest
 -- why: One level of a nested lock less.
 -- takes: id integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 UPDATE leases SET depth=(leases.depth - 1)
 WHERE leases.id = :id AND leases.released_at IS NULL AND leases.depth > 1
 RETURNING leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
-    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason;
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at;
 
 -- name: lease_renew
 -- why: Renew a live lease to its full length from now; never to less, never one that is past or released.
 -- takes: ttl_seconds integer, fence integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 UPDATE leases SET expires_at=greatest(leases.expires_at, (SELECT date_trunc('milliseconds', clock_timestamp()) +
     make_interval(secs => CAST(coalesce(CAST(:ttl_seconds AS BIGINT), leases.ttl_seconds) AS DOUBLE PRECISION))))
 WHERE leases.fence = :fence AND leases.released_at IS NULL AND leases.expires_at > (SELECT date_trunc('milliseconds',
     clock_timestamp()))
 RETURNING leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
-    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason;
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at;
 
 -- name: lease_end
 -- why: End a lease that nobody ended before.
 -- takes: reason text, id integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 UPDATE leases SET released_at=(SELECT date_trunc('milliseconds', clock_timestamp())), release_reason=:reason
 WHERE leases.id = :id AND leases.released_at IS NULL
 RETURNING leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
-    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason;
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at;
 
 -- name: lease_by_fence
 -- why: The lease of a fence, locked.
 -- takes: fence integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text, live boolean
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant, live boolean
 SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
     leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason,
-    leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at > (SELECT date_trunc('milliseconds',
-    clock_timestamp()))) AS live
+    leases.told_at, leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at > (SELECT
+    date_trunc('milliseconds', clock_timestamp()))) AS live
 FROM leases
 WHERE leases.fence = :fence FOR UPDATE;
 
@@ -379,10 +379,10 @@ WHERE leases.id = :id FOR SHARE;
 -- takes: id integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
-    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
 FROM leases
 WHERE leases.id = :id AND leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at > (SELECT
     date_trunc('milliseconds', clock_timestamp())));
@@ -392,10 +392,10 @@ WHERE leases.id = :id AND leases.released_at IS NULL AND (leases.expires_at IS N
 -- takes: task_id text
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
-    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
 FROM leases
 WHERE leases.released_at IS NULL AND leases.task_id = :task_id AND leases.worktree_id IS NULL
 ORDER BY leases.id;
@@ -405,10 +405,10 @@ ORDER BY leases.id;
 -- takes: worktree_id integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
-    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
 FROM leases
 WHERE leases.released_at IS NULL AND leases.worktree_id = :worktree_id
 ORDER BY leases.id;
@@ -418,10 +418,10 @@ ORDER BY leases.id;
 -- takes: session text, limit integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
-    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
 FROM leases
 WHERE leases.released_at IS NULL AND leases.session_id = :session AND leases.task_id IS NULL
 ORDER BY leases.id
@@ -433,10 +433,10 @@ LIMIT :limit;
 -- takes: session text, project text, resources list, limit integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
-    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
 FROM leases
 WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :session AND leases.worktree_id IS
     NULL AND leases.project = :project AND leases.resource = ANY (CAST(:resources AS TEXT[]))
@@ -479,22 +479,22 @@ RETURNING leases.id;
 -- takes: worktree_id integer, task_id text
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 UPDATE leases SET worktree_id=:worktree_id, expires_at=NULL
 WHERE leases.released_at IS NULL AND leases.task_id = :task_id AND leases.worktree_id IS NULL AND leases.kind = 'scope'
 RETURNING leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
-    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason;
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at;
 
 -- name: leases_past
 -- why: A batch of leases whose time is over, locked; the longest past first.
 -- takes: limit integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
-    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
 FROM leases
 WHERE leases.released_at IS NULL AND leases.expires_at <= (SELECT date_trunc('milliseconds', clock_timestamp()))
 ORDER BY leases.expires_at, leases.id
@@ -506,12 +506,12 @@ LIMIT :limit FOR UPDATE SKIP LOCKED;
 -- takes: kind text, project text, agent text, task_id text, all integer, before integer, limit integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text, live boolean
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant, live boolean
 SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
     leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason,
-    leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at > (SELECT date_trunc('milliseconds',
-    clock_timestamp()))) AS live
+    leases.told_at, leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at > (SELECT
+    date_trunc('milliseconds', clock_timestamp()))) AS live
 FROM leases
 WHERE (CAST(:kind AS TEXT) IS NULL OR leases.kind = :kind) AND (CAST(:project AS TEXT) IS NULL OR leases.project =
     :project) AND (CAST(:agent AS TEXT) IS NULL OR leases.agent = :agent) AND (CAST(:task_id AS TEXT) IS NULL OR
@@ -2013,25 +2013,23 @@ WHERE agents.name = :name;
 -- why: One run of an agent.
 -- takes: id text, agent text, host text, pid integer, project text, stream text, doing text, ttl_seconds integer
 -- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
---   integer, started_at instant, heartbeat_at instant, last_call_at instant, told_at instant, ended_at instant,
---   end_reason text
-INSERT INTO sessions (id, agent, host, pid, project, stream, doing, ttl_seconds, started_at, heartbeat_at, last_call_at,
-    told_at) VALUES (:id, :agent, :host, :pid, :project, :stream, :doing, :ttl_seconds, (SELECT
-    date_trunc('milliseconds', clock_timestamp())), (SELECT date_trunc('milliseconds', clock_timestamp())), (SELECT
-    date_trunc('milliseconds', clock_timestamp())), (SELECT date_trunc('milliseconds', clock_timestamp())))
+--   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text
+INSERT INTO sessions (id, agent, host, pid, project, stream, doing, ttl_seconds, started_at, heartbeat_at, last_call_at)
+    VALUES (:id, :agent, :host, :pid, :project, :stream, :doing, :ttl_seconds, (SELECT date_trunc('milliseconds',
+    clock_timestamp())), (SELECT date_trunc('milliseconds', clock_timestamp())), (SELECT date_trunc('milliseconds',
+    clock_timestamp())))
 RETURNING sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.project, sessions.stream, sessions.doing,
     sessions.detail, sessions.ttl_seconds, sessions.started_at, sessions.heartbeat_at, sessions.last_call_at,
-    sessions.told_at, sessions.ended_at, sessions.end_reason;
+    sessions.ended_at, sessions.end_reason;
 
 -- name: session
 -- why: One session.
 -- takes: id text
 -- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
---   integer, started_at instant, heartbeat_at instant, last_call_at instant, told_at instant, ended_at instant,
---   end_reason text
+--   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text
 SELECT sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.project, sessions.stream, sessions.doing,
     sessions.detail, sessions.ttl_seconds, sessions.started_at, sessions.heartbeat_at, sessions.last_call_at,
-    sessions.told_at, sessions.ended_at, sessions.end_reason
+    sessions.ended_at, sessions.end_reason
 FROM sessions
 WHERE sessions.id = :id;
 
@@ -2039,11 +2037,10 @@ WHERE sessions.id = :id;
 -- why: One session, locked: a sweep and a sign of life come one after the other.
 -- takes: id text
 -- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
---   integer, started_at instant, heartbeat_at instant, last_call_at instant, told_at instant, ended_at instant,
---   end_reason text
+--   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text
 SELECT sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.project, sessions.stream, sessions.doing,
     sessions.detail, sessions.ttl_seconds, sessions.started_at, sessions.heartbeat_at, sessions.last_call_at,
-    sessions.told_at, sessions.ended_at, sessions.end_reason
+    sessions.ended_at, sessions.end_reason
 FROM sessions
 WHERE sessions.id = :id FOR UPDATE;
 
@@ -2051,13 +2048,12 @@ WHERE sessions.id = :id FOR UPDATE;
 -- why: Sessions, the latest sign of life first, with whether each is live.
 -- takes: agent text, project text, all integer, limit integer
 -- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
---   integer, started_at instant, heartbeat_at instant, last_call_at instant, told_at instant, ended_at instant,
---   end_reason text, live boolean
+--   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text, live
+--   boolean
 SELECT sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.project, sessions.stream, sessions.doing,
     sessions.detail, sessions.ttl_seconds, sessions.started_at, sessions.heartbeat_at, sessions.last_call_at,
-    sessions.told_at, sessions.ended_at, sessions.end_reason, sessions.ended_at IS NULL AND (sessions.heartbeat_at +
-    make_interval(secs => CAST(sessions.ttl_seconds AS DOUBLE PRECISION))) >= (SELECT date_trunc('milliseconds',
-    clock_timestamp())) AS live
+    sessions.ended_at, sessions.end_reason, sessions.ended_at IS NULL AND (sessions.heartbeat_at + make_interval(secs =>
+    CAST(sessions.ttl_seconds AS DOUBLE PRECISION))) >= (SELECT date_trunc('milliseconds', clock_timestamp())) AS live
 FROM sessions
 WHERE (CAST(:agent AS TEXT) IS NULL OR sessions.agent = :agent) AND (CAST(:project AS TEXT) IS NULL OR sessions.project
     = :project) AND (CAST(:all AS BIGINT) = 1 OR sessions.ended_at IS NULL)
@@ -2086,23 +2082,21 @@ LIMIT :limit;
 -- why: What a session is at; what is absent stays.
 -- takes: doing text, detail text, id text
 -- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
---   integer, started_at instant, heartbeat_at instant, last_call_at instant, told_at instant, ended_at instant,
---   end_reason text
+--   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text
 UPDATE sessions SET doing=coalesce(:doing, sessions.doing), detail=coalesce(:detail, sessions.detail)
 WHERE sessions.id = :id
 RETURNING sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.project, sessions.stream, sessions.doing,
     sessions.detail, sessions.ttl_seconds, sessions.started_at, sessions.heartbeat_at, sessions.last_call_at,
-    sessions.told_at, sessions.ended_at, sessions.end_reason;
+    sessions.ended_at, sessions.end_reason;
 
 -- name: sessions_stale
 -- why: A batch of sessions without a sign of life for longer than their time, locked; the longest silent first.
 -- takes: limit integer
 -- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
---   integer, started_at instant, heartbeat_at instant, last_call_at instant, told_at instant, ended_at instant,
---   end_reason text
+--   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text
 SELECT sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.project, sessions.stream, sessions.doing,
     sessions.detail, sessions.ttl_seconds, sessions.started_at, sessions.heartbeat_at, sessions.last_call_at,
-    sessions.told_at, sessions.ended_at, sessions.end_reason
+    sessions.ended_at, sessions.end_reason
 FROM sessions
 WHERE sessions.ended_at IS NULL AND (sessions.heartbeat_at + make_interval(secs => CAST(sessions.ttl_seconds AS DOUBLE
     PRECISION))) < (SELECT date_trunc('milliseconds', clock_timestamp()))
@@ -2114,13 +2108,12 @@ LIMIT :limit FOR UPDATE SKIP LOCKED;
 -- why: The run is over.
 -- takes: reason text, id text
 -- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
---   integer, started_at instant, heartbeat_at instant, last_call_at instant, told_at instant, ended_at instant,
---   end_reason text
+--   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text
 UPDATE sessions SET ended_at=(SELECT date_trunc('milliseconds', clock_timestamp())), end_reason=:reason
 WHERE sessions.id = :id AND sessions.ended_at IS NULL
 RETURNING sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.project, sessions.stream, sessions.doing,
     sessions.detail, sessions.ttl_seconds, sessions.started_at, sessions.heartbeat_at, sessions.last_call_at,
-    sessions.told_at, sessions.ended_at, sessions.end_reason;
+    sessions.ended_at, sessions.end_reason;
 
 -- name: session_due
 -- why: Whether a call of this session must write a sign of life, renew something, or tell of a loss; mostly none.
@@ -2143,11 +2136,10 @@ WHERE tasks.status = 'IN_PROGRESS' AND tasks.session_id = :id AND tasks.lease_un
     make_interval(secs => CAST(tasks.lease_seconds / CAST(2 AS NUMERIC) AS DOUBLE PRECISION))))) AS renew, (EXISTS
     (SELECT leases.id
 FROM leases
-WHERE leases.session_id = sessions.id AND leases.released_at > sessions.told_at AND leases.release_reason IN ('expired',
-    'swept'))) OR (EXISTS (SELECT attempts.attempt
+WHERE leases.session_id = :id AND leases.release_reason IN ('expired', 'swept') AND leases.told_at IS NULL)) OR (EXISTS
+    (SELECT attempts.attempt
 FROM attempts
-WHERE attempts.session_id = sessions.id AND attempts.ended_at > sessions.told_at AND attempts.outcome = 'expired')) AS
-    lost
+WHERE attempts.session_id = :id AND attempts.outcome = 'expired' AND attempts.told_at IS NULL)) AS lost
 FROM sessions
 WHERE sessions.id = :id;
 
@@ -2174,10 +2166,10 @@ WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id
 -- takes: id text, limit integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
-    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
 FROM leases
 WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :id AND leases.task_id IS NULL AND
     leases.expires_at <= (SELECT date_trunc('milliseconds', clock_timestamp()))
@@ -2196,39 +2188,29 @@ WHERE tasks.status = 'IN_PROGRESS' AND tasks.session_id = :id AND tasks.lease_un
     make_interval(secs => CAST(tasks.lease_seconds / CAST(2 AS NUMERIC) AS DOUBLE PRECISION)));
 
 -- name: session_lost_leases
--- why: What a session lost since it was last told.
+-- why: Leases that a session lost and was not told of; told with this.
 -- takes: id text, limit integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
-SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
-    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
-    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason
-FROM leases JOIN sessions ON sessions.id = leases.session_id
-WHERE sessions.id = :id AND leases.session_id = sessions.id AND leases.released_at > sessions.told_at AND
-    leases.release_reason IN ('expired', 'swept')
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+UPDATE leases SET told_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
+WHERE leases.id IN (SELECT leases.id
+FROM leases
+WHERE leases.session_id = :id AND leases.release_reason IN ('expired', 'swept') AND leases.told_at IS NULL
 ORDER BY leases.id
 
-LIMIT :limit;
+LIMIT :limit) AND leases.told_at IS NULL
+RETURNING leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at;
 
 -- name: session_lost_claims
--- why: Which claims a session lost since it was last told.
--- takes: id text, limit integer
--- gives: task_id text, attempt integer, ended_at instant
-SELECT attempts.task_id, attempts.attempt, attempts.ended_at
-FROM attempts JOIN sessions ON sessions.id = attempts.session_id
-WHERE sessions.id = :id AND attempts.session_id = sessions.id AND attempts.ended_at > sessions.told_at AND
-    attempts.outcome = 'expired'
-ORDER BY attempts.ended_at, attempts.task_id
-
-LIMIT :limit;
-
--- name: session_told
--- why: It was told up to now.
+-- why: Claims that a session lost and was not told of; told with this.
 -- takes: id text
--- gives: nothing
-UPDATE sessions SET told_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
-WHERE sessions.id = :id;
+-- gives: task_id text, attempt integer
+UPDATE attempts SET told_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
+WHERE attempts.session_id = :id AND attempts.outcome = 'expired' AND attempts.told_at IS NULL
+RETURNING attempts.task_id, attempts.attempt;
 
 -- name: worktree_insert
 -- why: A working copy in which a task's changes live; one live for each task, by constraint.

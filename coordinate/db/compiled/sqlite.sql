@@ -201,12 +201,12 @@ RETURNING delivered, acknowledged;
 -- takes: project text, above list, below text, beyond text
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text, live boolean
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant, live boolean
 SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
     leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason,
-    leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ',
-    'now')) AS live
+    leases.told_at, leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at >
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AS live
 FROM leases
 WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.project = :project AND (leases.prefix IN (SELECT
     value FROM json_each(:above)) = 1 OR leases.prefix >= :below AND leases.prefix < :beyond)
@@ -218,14 +218,14 @@ ORDER BY leases.id;
 --   attempt integer, worktree_id integer, fence integer, ttl_seconds integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 INSERT INTO leases (kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence,
     ttl_seconds, acquired_at, expires_at) VALUES (:kind, :project, :resource, :prefix, :mode, :agent, :session,
     :task_id, :attempt, :worktree_id, :fence, CAST(:ttl_seconds AS BIGINT), strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), CASE
     WHEN (CAST(:worktree_id AS BIGINT) IS NOT NULL) THEN NULL ELSE strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
     (CAST(:ttl_seconds AS BIGINT)) || ' seconds') END)
 RETURNING id, kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence, depth,
-    ttl_seconds, acquired_at, expires_at, released_at, release_reason;
+    ttl_seconds, acquired_at, expires_at, released_at, release_reason, told_at;
 
 -- name: lock_insert
 -- why: A lock, unless somebody holds it: the unique index decides.
@@ -233,26 +233,26 @@ RETURNING id, kind, project, resource, prefix, mode, agent, session_id, task_id,
 --   attempt integer, worktree_id integer, fence integer, ttl_seconds integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 INSERT INTO leases (kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence,
     ttl_seconds, acquired_at, expires_at) VALUES (:kind, :project, :resource, :prefix, :mode, :agent, :session,
     :task_id, :attempt, :worktree_id, :fence, CAST(:ttl_seconds AS BIGINT), strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), CASE
     WHEN (CAST(:worktree_id AS BIGINT) IS NOT NULL) THEN NULL ELSE strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
     (CAST(:ttl_seconds AS BIGINT)) || ' seconds') END) ON CONFLICT DO NOTHING
 RETURNING id, kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence, depth,
-    ttl_seconds, acquired_at, expires_at, released_at, release_reason;
+    ttl_seconds, acquired_at, expires_at, released_at, release_reason, told_at;
 
 -- name: lock_held
 -- why: Who holds a lock (perhaps beyond its time).
 -- takes: project text, resource text
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text, live boolean
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant, live boolean
 SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
     leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason,
-    leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ',
-    'now')) AS live
+    leases.told_at, leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at >
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AS live
 FROM leases
 WHERE leases.kind = 'lock' AND leases.released_at IS NULL AND leases.project = :project AND leases.resource = :resource;
 
@@ -261,72 +261,72 @@ WHERE leases.kind = 'lock' AND leases.released_at IS NULL AND leases.project = :
 -- takes: project text, resource text
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 UPDATE leases SET released_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), release_reason='expired'
 WHERE leases.kind = 'lock' AND leases.released_at IS NULL AND leases.expires_at <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
     AND leases.project = :project AND leases.resource = :resource
 RETURNING id, kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence, depth,
-    ttl_seconds, acquired_at, expires_at, released_at, release_reason;
+    ttl_seconds, acquired_at, expires_at, released_at, release_reason, told_at;
 
 -- name: lock_nest
 -- why: The same session takes the lock once more.
 -- takes: ttl_seconds integer, project text, resource text, session text
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 UPDATE leases SET depth=(leases.depth + 1), expires_at=max(leases.expires_at, strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
     (:ttl_seconds) || ' seconds'))
 WHERE leases.kind = 'lock' AND leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at >
     strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND leases.project = :project AND leases.resource = :resource AND
     leases.session_id = :session
 RETURNING id, kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence, depth,
-    ttl_seconds, acquired_at, expires_at, released_at, release_reason;
+    ttl_seconds, acquired_at, expires_at, released_at, release_reason, told_at;
 
 -- name: lock_unnest
 -- why: One level of a nested lock less.
 -- takes: id integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 UPDATE leases SET depth=(leases.depth - 1)
 WHERE leases.id = :id AND leases.released_at IS NULL AND leases.depth > 1
 RETURNING id, kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence, depth,
-    ttl_seconds, acquired_at, expires_at, released_at, release_reason;
+    ttl_seconds, acquired_at, expires_at, released_at, release_reason, told_at;
 
 -- name: lease_renew
 -- why: Renew a live lease to its full length from now; never to less, never one that is past or released.
 -- takes: ttl_seconds integer, fence integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 UPDATE leases SET expires_at=max(leases.expires_at, strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:ttl_seconds AS
     BIGINT), leases.ttl_seconds)) || ' seconds'))
 WHERE leases.fence = :fence AND leases.released_at IS NULL AND leases.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 RETURNING id, kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence, depth,
-    ttl_seconds, acquired_at, expires_at, released_at, release_reason;
+    ttl_seconds, acquired_at, expires_at, released_at, release_reason, told_at;
 
 -- name: lease_end
 -- why: End a lease that nobody ended before.
 -- takes: reason text, id integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 UPDATE leases SET released_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), release_reason=:reason
 WHERE leases.id = :id AND leases.released_at IS NULL
 RETURNING id, kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence, depth,
-    ttl_seconds, acquired_at, expires_at, released_at, release_reason;
+    ttl_seconds, acquired_at, expires_at, released_at, release_reason, told_at;
 
 -- name: lease_by_fence
 -- why: The lease of a fence, locked.
 -- takes: fence integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text, live boolean
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant, live boolean
 SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
     leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason,
-    leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ',
-    'now')) AS live
+    leases.told_at, leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at >
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AS live
 FROM leases
 WHERE leases.fence = :fence;
 
@@ -343,10 +343,10 @@ WHERE leases.id = :id;
 -- takes: id integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
-    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
 FROM leases
 WHERE leases.id = :id AND leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at >
     strftime('%Y-%m-%dT%H:%M:%fZ', 'now'));
@@ -356,10 +356,10 @@ WHERE leases.id = :id AND leases.released_at IS NULL AND (leases.expires_at IS N
 -- takes: task_id text
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
-    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
 FROM leases
 WHERE leases.released_at IS NULL AND leases.task_id = :task_id AND leases.worktree_id IS NULL
 ORDER BY leases.id;
@@ -369,10 +369,10 @@ ORDER BY leases.id;
 -- takes: worktree_id integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
-    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
 FROM leases
 WHERE leases.released_at IS NULL AND leases.worktree_id = :worktree_id
 ORDER BY leases.id;
@@ -382,10 +382,10 @@ ORDER BY leases.id;
 -- takes: session text, limit integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
-    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
 FROM leases
 WHERE leases.released_at IS NULL AND leases.session_id = :session AND leases.task_id IS NULL
 ORDER BY leases.id
@@ -397,10 +397,10 @@ LIMIT :limit;
 -- takes: session text, project text, resources list, limit integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
-    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
 FROM leases
 WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :session AND leases.worktree_id IS
     NULL AND leases.project = :project AND leases.resource IN (SELECT value FROM json_each(:resources)) = 1
@@ -443,21 +443,21 @@ RETURNING id;
 -- takes: worktree_id integer, task_id text
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 UPDATE leases SET worktree_id=:worktree_id, expires_at=NULL
 WHERE leases.released_at IS NULL AND leases.task_id = :task_id AND leases.worktree_id IS NULL AND leases.kind = 'scope'
 RETURNING id, kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence, depth,
-    ttl_seconds, acquired_at, expires_at, released_at, release_reason;
+    ttl_seconds, acquired_at, expires_at, released_at, release_reason, told_at;
 
 -- name: leases_past
 -- why: A batch of leases whose time is over, locked; the longest past first.
 -- takes: limit integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
-    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
 FROM leases
 WHERE leases.released_at IS NULL AND leases.expires_at <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 ORDER BY leases.expires_at, leases.id
@@ -469,12 +469,12 @@ LIMIT :limit;
 -- takes: kind text, project text, agent text, task_id text, all integer, before integer, limit integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text, live boolean
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant, live boolean
 SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
     leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason,
-    leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ',
-    'now')) AS live
+    leases.told_at, leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at >
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AS live
 FROM leases
 WHERE (CAST(:kind AS TEXT) IS NULL OR leases.kind = :kind) AND (CAST(:project AS TEXT) IS NULL OR leases.project =
     :project) AND (CAST(:agent AS TEXT) IS NULL OR leases.agent = :agent) AND (CAST(:task_id AS TEXT) IS NULL OR
@@ -1832,24 +1832,21 @@ WHERE agents.name = :name;
 -- why: One run of an agent.
 -- takes: id text, agent text, host text, pid integer, project text, stream text, doing text, ttl_seconds integer
 -- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
---   integer, started_at instant, heartbeat_at instant, last_call_at instant, told_at instant, ended_at instant,
---   end_reason text
-INSERT INTO sessions (id, agent, host, pid, project, stream, doing, ttl_seconds, started_at, heartbeat_at, last_call_at,
-    told_at) VALUES (:id, :agent, :host, :pid, :project, :stream, :doing, :ttl_seconds, strftime('%Y-%m-%dT%H:%M:%fZ',
-    'now'), strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), strftime('%Y-%m-%dT%H:%M:%fZ',
-    'now'))
+--   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text
+INSERT INTO sessions (id, agent, host, pid, project, stream, doing, ttl_seconds, started_at, heartbeat_at, last_call_at)
+    VALUES (:id, :agent, :host, :pid, :project, :stream, :doing, :ttl_seconds, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 RETURNING id, agent, host, pid, project, stream, doing, detail, ttl_seconds, started_at, heartbeat_at, last_call_at,
-    told_at, ended_at, end_reason;
+    ended_at, end_reason;
 
 -- name: session
 -- why: One session.
 -- takes: id text
 -- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
---   integer, started_at instant, heartbeat_at instant, last_call_at instant, told_at instant, ended_at instant,
---   end_reason text
+--   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text
 SELECT sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.project, sessions.stream, sessions.doing,
     sessions.detail, sessions.ttl_seconds, sessions.started_at, sessions.heartbeat_at, sessions.last_call_at,
-    sessions.told_at, sessions.ended_at, sessions.end_reason
+    sessions.ended_at, sessions.end_reason
 FROM sessions
 WHERE sessions.id = :id;
 
@@ -1857,11 +1854,10 @@ WHERE sessions.id = :id;
 -- why: One session, locked: a sweep and a sign of life come one after the other.
 -- takes: id text
 -- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
---   integer, started_at instant, heartbeat_at instant, last_call_at instant, told_at instant, ended_at instant,
---   end_reason text
+--   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text
 SELECT sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.project, sessions.stream, sessions.doing,
     sessions.detail, sessions.ttl_seconds, sessions.started_at, sessions.heartbeat_at, sessions.last_call_at,
-    sessions.told_at, sessions.ended_at, sessions.end_reason
+    sessions.ended_at, sessions.end_reason
 FROM sessions
 WHERE sessions.id = :id;
 
@@ -1869,13 +1865,12 @@ WHERE sessions.id = :id;
 -- why: Sessions, the latest sign of life first, with whether each is live.
 -- takes: agent text, project text, all integer, limit integer
 -- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
---   integer, started_at instant, heartbeat_at instant, last_call_at instant, told_at instant, ended_at instant,
---   end_reason text, live boolean
+--   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text, live
+--   boolean
 SELECT sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.project, sessions.stream, sessions.doing,
     sessions.detail, sessions.ttl_seconds, sessions.started_at, sessions.heartbeat_at, sessions.last_call_at,
-    sessions.told_at, sessions.ended_at, sessions.end_reason, sessions.ended_at IS NULL AND
-    strftime('%Y-%m-%dT%H:%M:%fZ', sessions.heartbeat_at, (sessions.ttl_seconds) || ' seconds') >=
-    strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS live
+    sessions.ended_at, sessions.end_reason, sessions.ended_at IS NULL AND strftime('%Y-%m-%dT%H:%M:%fZ',
+    sessions.heartbeat_at, (sessions.ttl_seconds) || ' seconds') >= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS live
 FROM sessions
 WHERE (CAST(:agent AS TEXT) IS NULL OR sessions.agent = :agent) AND (CAST(:project AS TEXT) IS NULL OR sessions.project
     = :project) AND (CAST(:all AS BIGINT) = 1 OR sessions.ended_at IS NULL)
@@ -1904,22 +1899,20 @@ LIMIT :limit;
 -- why: What a session is at; what is absent stays.
 -- takes: doing text, detail text, id text
 -- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
---   integer, started_at instant, heartbeat_at instant, last_call_at instant, told_at instant, ended_at instant,
---   end_reason text
+--   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text
 UPDATE sessions SET doing=coalesce(:doing, sessions.doing), detail=coalesce(:detail, sessions.detail)
 WHERE sessions.id = :id
 RETURNING id, agent, host, pid, project, stream, doing, detail, ttl_seconds, started_at, heartbeat_at, last_call_at,
-    told_at, ended_at, end_reason;
+    ended_at, end_reason;
 
 -- name: sessions_stale
 -- why: A batch of sessions without a sign of life for longer than their time, locked; the longest silent first.
 -- takes: limit integer
 -- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
---   integer, started_at instant, heartbeat_at instant, last_call_at instant, told_at instant, ended_at instant,
---   end_reason text
+--   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text
 SELECT sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.project, sessions.stream, sessions.doing,
     sessions.detail, sessions.ttl_seconds, sessions.started_at, sessions.heartbeat_at, sessions.last_call_at,
-    sessions.told_at, sessions.ended_at, sessions.end_reason
+    sessions.ended_at, sessions.end_reason
 FROM sessions
 WHERE sessions.ended_at IS NULL AND strftime('%Y-%m-%dT%H:%M:%fZ', sessions.heartbeat_at, (sessions.ttl_seconds) ||
     ' seconds') < strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
@@ -1931,12 +1924,11 @@ LIMIT :limit;
 -- why: The run is over.
 -- takes: reason text, id text
 -- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
---   integer, started_at instant, heartbeat_at instant, last_call_at instant, told_at instant, ended_at instant,
---   end_reason text
+--   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text
 UPDATE sessions SET ended_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), end_reason=:reason
 WHERE sessions.id = :id AND sessions.ended_at IS NULL
 RETURNING id, agent, host, pid, project, stream, doing, detail, ttl_seconds, started_at, heartbeat_at, last_call_at,
-    told_at, ended_at, end_reason;
+    ended_at, end_reason;
 
 -- name: session_due
 -- why: Whether a call of this session must write a sign of life, renew something, or tell of a loss; mostly none.
@@ -1957,11 +1949,10 @@ WHERE tasks.status = 'IN_PROGRESS' AND tasks.session_id = :id AND tasks.lease_un
     'now') AND tasks.lease_until < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (tasks.lease_seconds / (2 + 0.0)) ||
     ' seconds'))) AS renew, (EXISTS (SELECT leases.id
 FROM leases
-WHERE leases.session_id = sessions.id AND leases.released_at > sessions.told_at AND leases.release_reason IN ('expired',
-    'swept'))) OR (EXISTS (SELECT attempts.attempt
+WHERE leases.session_id = :id AND leases.release_reason IN ('expired', 'swept') AND leases.told_at IS NULL)) OR (EXISTS
+    (SELECT attempts.attempt
 FROM attempts
-WHERE attempts.session_id = sessions.id AND attempts.ended_at > sessions.told_at AND attempts.outcome = 'expired')) AS
-    lost
+WHERE attempts.session_id = :id AND attempts.outcome = 'expired' AND attempts.told_at IS NULL)) AS lost
 FROM sessions
 WHERE sessions.id = :id;
 
@@ -1987,10 +1978,10 @@ WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id
 -- takes: id text, limit integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
-    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
 FROM leases
 WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :id AND leases.task_id IS NULL AND
     leases.expires_at <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
@@ -2008,39 +1999,28 @@ WHERE tasks.status = 'IN_PROGRESS' AND tasks.session_id = :id AND tasks.lease_un
     ' seconds');
 
 -- name: session_lost_leases
--- why: What a session lost since it was last told.
+-- why: Leases that a session lost and was not told of; told with this.
 -- takes: id text, limit integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text
-SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
-    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
-    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason
-FROM leases JOIN sessions ON sessions.id = leases.session_id
-WHERE sessions.id = :id AND leases.session_id = sessions.id AND leases.released_at > sessions.told_at AND
-    leases.release_reason IN ('expired', 'swept')
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+UPDATE leases SET told_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE leases.id IN (SELECT leases.id
+FROM leases
+WHERE leases.session_id = :id AND leases.release_reason IN ('expired', 'swept') AND leases.told_at IS NULL
 ORDER BY leases.id
 
-LIMIT :limit;
+LIMIT :limit) AND leases.told_at IS NULL
+RETURNING id, kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence, depth,
+    ttl_seconds, acquired_at, expires_at, released_at, release_reason, told_at;
 
 -- name: session_lost_claims
--- why: Which claims a session lost since it was last told.
--- takes: id text, limit integer
--- gives: task_id text, attempt integer, ended_at instant
-SELECT attempts.task_id, attempts.attempt, attempts.ended_at
-FROM attempts JOIN sessions ON sessions.id = attempts.session_id
-WHERE sessions.id = :id AND attempts.session_id = sessions.id AND attempts.ended_at > sessions.told_at AND
-    attempts.outcome = 'expired'
-ORDER BY attempts.ended_at, attempts.task_id
-
-LIMIT :limit;
-
--- name: session_told
--- why: It was told up to now.
+-- why: Claims that a session lost and was not told of; told with this.
 -- takes: id text
--- gives: nothing
-UPDATE sessions SET told_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
-WHERE sessions.id = :id;
+-- gives: task_id text, attempt integer
+UPDATE attempts SET told_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE attempts.session_id = :id AND attempts.outcome = 'expired' AND attempts.told_at IS NULL
+RETURNING task_id, attempt;
 
 -- name: worktree_insert
 -- why: A working copy in which a task's changes live; one live for each task, by constraint.
