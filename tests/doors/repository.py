@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -50,7 +51,8 @@ class Repository:
         return command
 
 
-def made(folder: Path) -> Repository:
+def made(folder: Path, board: Path) -> Repository:
+    """`board` is one to copy."""
     programs = folder / "bin"
     programs.mkdir()
     package = Path(coordinate.__file__).parents[1]
@@ -66,5 +68,7 @@ def made(folder: Path) -> Repository:
     found.git("init", "-q", "-b", "main")
     assert found.commit("README").status == 0
     assert found.git("worktree", "add", "-q", "-b", "task-1", str(found.linked)).status == 0
-    assert found.call()("init").status == 0
+    (found.main / ".coordinate").mkdir(mode=0o700)
+    (found.main / ".coordinate" / ".gitignore").write_text("*\n")
+    shutil.copy(board, found.main / ".coordinate" / "board.db")
     return found

@@ -19,8 +19,8 @@ WORKTREE_KEYS = {
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Repository:
-    return made(tmp_path)
+def repository(tmp_path: Path, sqlite_template: Path) -> Repository:
+    return made(tmp_path, sqlite_template)
 
 
 @pytest.fixture

@@ -28,8 +28,8 @@ ODD_NAMES = [
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Repository:
-    return made(tmp_path)
+def repository(tmp_path: Path, sqlite_template: Path) -> Repository:
+    return made(tmp_path, sqlite_template)
 
 
 @pytest.fixture
@@ -188,8 +188,7 @@ def test_a_name_that_is_no_text_and_one_too_long_are_asked_for_by_more(guarded: 
     assert guarded.git("commit", "-am", "c").status == 1
 
 
-def test_the_first_commit_of_a_repository_is_guarded_too(tmp_path: Path) -> None:
-    repository = made(tmp_path)
+def test_the_first_commit_of_a_repository_is_guarded_too(repository: Repository, tmp_path: Path) -> None:
     fresh = tmp_path / "fresh"
     fresh.mkdir()
     repository.git("init", "-q", at=fresh)
