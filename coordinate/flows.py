@@ -115,8 +115,8 @@ def _with_scopes(tx: Tx, row: Row, agent: str, session: str | None) -> Row | Non
     tx.run(
         "task_set_aside",
         task_id=row.id,
-        lease_id=blocker.id,
-        parked="scope" if living is not None else "",
+        lease_id=None if living is None else living.id,
+        parked="" if living is None else "scope",
         parked_until=None if living is None else living.expires_at,
     )
     return blocker
