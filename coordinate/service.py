@@ -119,7 +119,7 @@ class Coordinator:
     list_leases = read(scopes.list_leases)
     renew_leases = write(scopes.renew_leases)
     release_leases = write(scopes.release_leases)
-    acquire_lock_now = write(locks.acquire_lock)
+    _acquire_lock_now = write(locks.acquire_lock)
     release_lock = write(locks.release_lock)
     renew_lock = write(locks.renew_lock)
 
@@ -407,7 +407,7 @@ class Coordinator:
         deadline = time.monotonic() + inputs.seconds(wait, "wait", most=inputs.WAIT_SECONDS_MAX)
         while True:
             try:
-                return self.acquire_lock_now(
+                return self._acquire_lock_now(
                     name=name, project=project, ttl_seconds=ttl_seconds, agent=agent, session=session
                 )
             except errors.Held:

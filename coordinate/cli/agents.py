@@ -15,7 +15,7 @@ NAME_MAX = 100
 limit_option = click.option("--limit", type=int, help="At most so many.")
 
 
-@command("register", example="export COORDINATE_SESSION=$(coordinate agent register alice --id-only)")
+@command("register", example="coordinate agent register alice --id-only")
 @click.argument("name", required=False)
 @click.option("--kind", type=click.Choice(["agent", "human"]), help="What stands behind the name.")
 @click.option("--role", help="What it usually does.")
@@ -27,7 +27,8 @@ limit_option = click.option("--limit", type=int, help="At most so many.")
 def register(call: Call, name: str | None, id_only: bool, **said: Any) -> None:
     """Begin a session of an agent; without a name a fresh one is made.
 
-    Show its id with later calls, in $COORDINATE_SESSION: it says the agent's name too.
+    Show its id with later calls, in $COORDINATE_SESSION: it says the agent's name too. In a shell:
+    export COORDINATE_SESSION=$(coordinate agent register alice --id-only)
     """
     call.session = None  # a new run, whichever one the shell is in
     with call.board() as board:

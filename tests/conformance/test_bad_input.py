@@ -240,7 +240,7 @@ SPECIAL: dict[tuple[str, str], Kind] = {
     ("open_worktree", "patterns"): SCOPES.optional(),
     ("learnings", "limit"): whole(1, 500),
     **{(name, "ttl_seconds"): whole(1, 604_800).optional() for name in ("renew_leases", "renew_lock")},
-    **{(name, "ttl_seconds"): whole(1, 604_800) for name in ("acquire_lock", "acquire_lock_now", "lock")},
+    **{(name, "ttl_seconds"): whole(1, 604_800) for name in ("acquire_lock", "lock")},
     **{(name, "task"): Kind(HANDLE.bad, required=False) for name in ("claim_scopes", "check_scopes")},
     ("list_leases", "task"): TASK_SHAPE.optional(),
     **{
@@ -325,7 +325,6 @@ GOOD: dict[str, dict[str, Any]] = {
     "renew_leases": {"fences": [1]},
     "release_leases": {"fences": [1]},
     "acquire_lock": {"name": "free"},
-    "acquire_lock_now": {"name": "free"},
     "renew_lock": {"name": "mine"},
     "release_lock": {"name": "mine"},
     "lock": {"name": "free"},
