@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from coordinate import inputs
 from coordinate.db.engine import Tx
 
 
@@ -22,3 +23,20 @@ def take(tx: Tx, kind: str, count: int = 1) -> tuple[int, datetime]:
 def raise_to(tx: Tx, kind: str, least: int) -> None:
     """Lift a counter so that the next number is above `least`; never lowers it."""
     tx.run("counter_raise", kind=kind, least=least)
+
+
+def counter_next(tx: Tx, *, kind: str, floor: int = 0, count: int = 1, project: str = "default") -> list[int]:
+    """Mint `count` (1 to 1,000) numbers of a kind, each above `floor` and above every number minted before.
+
+    Numbers of a project and kind rise and never return; whoever mints at the same moment gets others. `floor` seeds a
+    counter whose numbers are used elsewhere already; one below what was minted changes nothing.
+    """
+    kind, project = inputs.name(kind, "kind"), inputs.name(project, "project")
+    if "/" in kind:
+        raise inputs.refuse("kind", "a kind of counter holds no slash", hint="write it with a colon: item:P")
+    floor = inputs.integer(floor, "floor", least=0, most=inputs.BIGINT_MAX - inputs.IDS_MAX)
+    count = inputs.integer(count, "count", least=1, most=inputs.IDS_MAX)
+    # The last slash parts project and kind, and keeps the counters of users apart from the board's own.
+    row = tx.one("counter_next", kind=f"{project}/{kind}", floor=floor, count=count)
+    assert row is not None
+    return list(range(int(row.value) - count + 1, int(row.value) + 1))

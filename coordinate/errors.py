@@ -95,6 +95,14 @@ class SelfReview(CoordinateError):
     http_status = 403
 
 
+class UnsavedWork(CoordinateError):
+    """A worktree holds uncommitted or unmerged work that would be lost."""
+
+    code = "unsaved_work"
+    exit_status = 2
+    http_status = 409
+
+
 class NotReady(CoordinateError):
     """The task may not be claimed yet: its `not_before` lies in the future, or it is set aside for somebody."""
 

@@ -14,10 +14,12 @@ from typing import Any
 from coordinate import inputs
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import InvalidInput, NotFound
-from coordinate.records import Cursor, Event, EventBatch, Gap
+from coordinate.records import Cursor, Event, EventBatch, Gap, Learnings
 
 TTL_SECONDS = 259_200
 NEXT_MAX = 500
+# A few, since they come along with another answer.
+LEARNINGS_MAX = 5
 
 
 def append(
@@ -199,6 +201,30 @@ def next_events(
         redelivered=sum(1 for row in found if row.position <= cursor.delivered),
         gap=_gap(tx, acknowledged, int(here.pruned)),
     )
+
+
+def learnings(tx: Tx, *, limit: int = LEARNINGS_MAX, agent: str = "", session: str | None = None) -> Learnings:
+    """What other agents said since the caller last asked: events with a message, oldest first, `limit` at most.
+
+    Each is handed along once, and `more` says how many wait for the next call. The cursor is called like the session,
+    or like the agent where there is none; a newcomer starts at the head. Whoever must not miss one reads with
+    `next_events` under the same name, and acknowledges.
+    """
+    agent, consumer = inputs.agent(agent), inputs.name(session or agent, "consumer")
+    limit = inputs.limit(limit, most=NEXT_MAX)
+    here = _head(tx)
+    tx.one("cursor_start", consumer=consumer, position=int(here.position))
+    cursor = tx.one("cursor", consumer=consumer)
+    assert cursor is not None
+    after = int(cursor.delivered)
+    found = tx.all("said_after", after=after, not_by=agent, limit=limit)
+    last = int(found[-1].position) if found else after
+    left = tx.one("said_count", after=last, not_by=agent) if len(found) == limit else None
+    more = int(left.count) if left else 0
+    reached = last if more else max(last, int(here.position))
+    tx.run("cursor_deliver", consumer=consumer, position=reached)
+    tx.one("cursor_acknowledge", consumer=consumer, position=reached)
+    return Learnings(tuple(_event(row) for row in found), more, _gap(tx, after, int(here.pruned)))
 
 
 def ack(tx: Tx, *, consumer: str, position: int) -> Cursor:

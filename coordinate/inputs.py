@@ -52,14 +52,14 @@ _FORBIDDEN = re.compile("[\x00\ud800-\udfff]")
 def text(value: object, field: str, *, limit: int = TEXT_MAX, blank: bool = True) -> str:
     """A text of at most `limit` characters without NUL or lone surrogates; trimmed only to see whether it is blank."""
     if not isinstance(value, str):
-        raise _refuse(field, f"{field} must be text, not {_kind(value)}")
+        raise refuse(field, f"{field} must be text, not {_kind(value)}")
     if found := _FORBIDDEN.search(value):
         what = "a NUL character" if found.group() == "\0" else "half of a surrogate pair"
-        raise _refuse(field, f"{field} contains {what}, which cannot be stored")
+        raise refuse(field, f"{field} contains {what}, which cannot be stored")
     if len(value) > limit:
-        raise _refuse(field, f"{field} has {len(value)} characters; at most {limit} fit", limit=limit)
+        raise refuse(field, f"{field} has {len(value)} characters; at most {limit} fit", limit=limit)
     if not blank and not value.strip():
-        raise _refuse(field, f"{field} must not be empty")
+        raise refuse(field, f"{field} must not be empty")
     return value
 
 
@@ -67,7 +67,7 @@ def line(value: object, field: str, *, limit: int) -> str:
     """A text of one line, trimmed, not blank, without control characters: a title, a name."""
     checked = text(value, field, limit=limit, blank=False).strip()
     if _CONTROL.search(checked):
-        raise _refuse(field, f"{field} must be one line without control characters")
+        raise refuse(field, f"{field} must be one line without control characters")
     return checked
 
 
@@ -89,17 +89,17 @@ def names(values: object, field: str) -> list[str]:
 def listed(values: object, field: str) -> list[object]:
     """Several values; a text is not taken for a list of letters."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise _refuse(field, f"{field} must be a list, not {_kind(values)}")
+        raise refuse(field, f"{field} must be a list, not {_kind(values)}")
     return list(values)
 
 
 def agent(value: object, field: str = "agent") -> str:
     """An agent's name; missing is a clearer error than blank."""
     if value is None or value == "":
-        raise _refuse(field, "no agent is named", hint="name yourself with --agent NAME or $COORDINATE_AGENT")
+        raise refuse(field, "no agent is named", hint="name yourself with --agent NAME or $COORDINATE_AGENT")
     checked = name(value, field)
     if checked == "system":
-        raise _refuse(field, "the name 'system' belongs to the board itself", hint="choose another name")
+        raise refuse(field, "the name 'system' belongs to the board itself", hint="choose another name")
     return checked
 
 
@@ -109,26 +109,26 @@ def title(value: object) -> str:
 
 
 def note_type(value: object, allowed: tuple[str, ...] = NOTE_TYPES) -> str:
-    return _one_of(value, "type", allowed)
+    return one_of(value, "type", allowed)
 
 
 def status(value: object) -> str:
-    return _one_of(value, "status", STATUSES)
+    return one_of(value, "status", STATUSES)
 
 
 def integer(value: object, field: str, *, least: int, most: int) -> int:
     """A whole number within bounds; True and False are no numbers."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise _refuse(field, f"{field} must be a whole number, not {_kind(value)}")
+        raise refuse(field, f"{field} must be a whole number, not {_kind(value)}")
     if not least <= value <= most:
-        raise _refuse(field, f"{field} must be from {least} to {most}, not {_short(value)}", least=least, most=most)
+        raise refuse(field, f"{field} must be from {least} to {most}, not {_short(value)}", least=least, most=most)
     return value
 
 
 def flag(value: object, field: str) -> bool:
     """True or False; nothing else stands for them."""
     if not isinstance(value, bool):
-        raise _refuse(field, f"{field} must be true or false, not {_kind(value)}")
+        raise refuse(field, f"{field} must be true or false, not {_kind(value)}")
     return value
 
 
@@ -136,8 +136,8 @@ def priority(value: object) -> int:
     return integer(value, "priority", least=0, most=PRIORITY_MAX)
 
 
-def lease_seconds(value: object) -> int:
-    return integer(value, "lease_seconds", least=1, most=LEASE_SECONDS_MAX)
+def lease_seconds(value: object, field: str = "lease_seconds") -> int:
+    return integer(value, field, least=1, most=LEASE_SECONDS_MAX)
 
 
 def limit(value: object, *, most: int = LIST_MAX) -> int:
@@ -147,9 +147,9 @@ def limit(value: object, *, most: int = LIST_MAX) -> int:
 def seconds(value: object, field: str, *, most: float) -> float:
     """A length of time in seconds, not negative, finite."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _refuse(field, f"{field} must be a number of seconds, not {_kind(value)}")
+        raise refuse(field, f"{field} must be a number of seconds, not {_kind(value)}")
     if not 0 <= value <= most:  # no NaN is
-        raise _refuse(field, f"{field} must be from 0 to {most:g} seconds")
+        raise refuse(field, f"{field} must be from 0 to {most:g} seconds")
     return float(value)
 
 
@@ -159,21 +159,21 @@ def duration(value: str, field: str) -> int:
         return int(value)
     if found := _DURATION.fullmatch(value):
         return int(found.group(1)) * _UNITS[found.group(2)]
-    raise _refuse(field, f"{field} must be a duration such as 90s, 10m, 2h or 3d, not {_short(value)}")
+    raise refuse(field, f"{field} must be a duration such as 90s, 10m, 2h or 3d, not {_short(value)}")
 
 
 def instant(value: object, field: str) -> datetime:
     """An aware moment, as UTC in whole milliseconds; a naive one is refused, since nobody can say when it is."""
     if not isinstance(value, datetime):
-        raise _refuse(field, f"{field} must be a date and time, not {_kind(value)}")
+        raise refuse(field, f"{field} must be a date and time, not {_kind(value)}")
     if value.tzinfo is None or value.utcoffset() is None:
-        raise _refuse(field, f"{field} has no time zone", hint="write it as 2030-01-31T12:00:00Z")
+        raise refuse(field, f"{field} has no time zone", hint="write it as 2030-01-31T12:00:00Z")
     try:
         moment = value.astimezone(UTC)
     except OverflowError:
-        raise _refuse(field, f"{field} lies outside of the calendar") from None
+        raise refuse(field, f"{field} lies outside of the calendar") from None
     if not 1970 <= moment.year <= 9998:
-        raise _refuse(field, f"{field} must lie between the years 1970 and 9998")
+        raise refuse(field, f"{field} must lie between the years 1970 and 9998")
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 
@@ -182,7 +182,7 @@ def parse_instant(value: str, field: str) -> datetime:
     try:
         parsed = datetime.fromisoformat(value)
     except ValueError:
-        raise _refuse(
+        raise refuse(
             field, f"{field} is not a date and time: {_short(value)}", hint="write it as 2030-01-31T12:00:00Z"
         ) from None
     return instant(parsed, field)
@@ -192,7 +192,7 @@ def task_id(value: object, field: str = "task_id") -> str:
     """`TASK-12`, also typed in lower case."""
     if isinstance(value, str) and (found := _TASK_ID.fullmatch(value.strip().upper())):
         return found.group()
-    raise _refuse(field, f"not a task id: {_short(value)}", hint="a task id looks like TASK-12")
+    raise refuse(field, f"not a task id: {_short(value)}", hint="a task id looks like TASK-12")
 
 
 def task_number(value: str) -> int:
@@ -204,7 +204,7 @@ def task_ids(values: object, field: str, *, most: int = IDS_MAX) -> list[str]:
     """Distinct task ids in the order given."""
     ids = list(dict.fromkeys(task_id(value, field) for value in listed(values, field)))
     if len(ids) > most:
-        raise _refuse(field, f"{field} names {len(ids)} tasks; at most {most} at once", most=most)
+        raise refuse(field, f"{field} names {len(ids)} tasks; at most {most} at once", most=most)
     return ids
 
 
@@ -217,16 +217,16 @@ def handle(value: object) -> tuple[str, int | None]:
             return found.group(1), int(found.group(2))
         if found := _TASK_ID.fullmatch(shown):
             return found.group(), None
-    raise _refuse("handle", f"not a claim handle: {_short(value)}", hint="a claim handle looks like TASK-12@3")
+    raise refuse("handle", f"not a claim handle: {_short(value)}", hint="a claim handle looks like TASK-12@3")
 
 
 def payload(value: object) -> Json:
     """A JSON object: finite numbers that fit 64 bits, no NUL or surrogate anywhere, at most 100,000 characters."""
     if not isinstance(value, dict):
-        raise _refuse("payload", f"payload must be a JSON object, not {_kind(value)}")
+        raise refuse("payload", f"payload must be a JSON object, not {_kind(value)}")
     _check_json(value, depth=0)
     if len(dump_json(value)) > PAYLOAD_MAX:
-        raise _refuse("payload", f"payload is longer than {PAYLOAD_MAX} characters", limit=PAYLOAD_MAX)
+        raise refuse("payload", f"payload is longer than {PAYLOAD_MAX} characters", limit=PAYLOAD_MAX)
     return value
 
 
@@ -235,7 +235,7 @@ def parse_payload(value: str) -> Json:
     try:
         parsed = json.loads(value)
     except (ValueError, RecursionError):
-        raise _refuse("payload", "payload is not JSON", hint='write a JSON object, such as {"what": "built"}') from None
+        raise refuse("payload", "payload is not JSON", hint='write a JSON object, such as {"what": "built"}') from None
     return payload(parsed)
 
 
@@ -250,7 +250,7 @@ def fold(value: str) -> str:
 
 def _check_json(value: object, *, depth: int) -> None:
     if depth > 32:
-        raise _refuse("payload", "payload is nested deeper than 32 levels")
+        raise refuse("payload", "payload is nested deeper than 32 levels")
     if isinstance(value, str):
         text(value, "payload", limit=PAYLOAD_MAX)
     elif isinstance(value, bool) or value is None:
@@ -259,7 +259,7 @@ def _check_json(value: object, *, depth: int) -> None:
         integer(value, "payload", least=-BIGINT_MAX - 1, most=BIGINT_MAX)
     elif isinstance(value, float):
         if not math.isfinite(value):
-            raise _refuse("payload", "payload holds NaN or an infinity, which JSON does not know")
+            raise refuse("payload", "payload holds NaN or an infinity, which JSON does not know")
     elif isinstance(value, list):
         for item in value:
             _check_json(item, depth=depth + 1)
@@ -268,16 +268,18 @@ def _check_json(value: object, *, depth: int) -> None:
             text(key, "payload", limit=PAYLOAD_MAX)
             _check_json(item, depth=depth + 1)
     else:
-        raise _refuse("payload", f"payload holds {_kind(value)}, which JSON does not know")
+        raise refuse("payload", f"payload holds {_kind(value)}, which JSON does not know")
 
 
-def _one_of(value: object, field: str, allowed: tuple[str, ...]) -> str:
+def one_of(value: object, field: str, allowed: tuple[str, ...]) -> str:
+    """One of a few words."""
     if not isinstance(value, str) or value not in allowed:
-        raise _refuse(field, f"{field} must be one of {', '.join(allowed)}, not {_short(value)}")
+        raise refuse(field, f"{field} must be one of {', '.join(allowed)}, not {_short(value)}")
     return value
 
 
-def _refuse(field: str, message: str, *, hint: str = "", **facts: Fact) -> InvalidInput:
+def refuse(field: str, message: str, *, hint: str = "", **facts: Fact) -> InvalidInput:
+    """The error for a value that may not come in, to be raised."""
     return InvalidInput(message, hint=hint, field=field, **facts)
 
 

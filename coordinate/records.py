@@ -47,6 +47,8 @@ class Task:
     created_at: datetime
     updated_at: datetime
     finished_at: datetime | None
+    scoped: bool
+    parked_on: int | None
     depends_on: tuple[str, ...] = ()
 
     @property
@@ -309,10 +311,149 @@ class EventBatch:
 
 
 @dataclass(frozen=True, slots=True)
+class Learnings:
+    """What others said since the caller last asked, oldest first, and how much more of it waits."""
+
+    events: tuple[Event, ...]
+    more: int
+    gap: Gap | None
+
+
+@dataclass(frozen=True, slots=True)
 class Cursor:
     consumer: str
     delivered: int
     acknowledged: int
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A durable name; `live_sessions` of its sessions gave a sign of life lately."""
+
+    name: str
+    kind: str
+    role: str | None
+    created_at: datetime
+    live_sessions: int
+    last_seen: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One run of an agent; callers show its `id` ($COORDINATE_SESSION). Two of one name are two holders."""
+
+    id: str
+    agent: str
+    host: str
+    pid: int | None
+    project: str
+    stream: str
+    doing: str
+    detail: str
+    ttl_seconds: int
+    started_at: datetime
+    heartbeat_at: datetime
+    last_call_at: datetime
+    ended_at: datetime | None
+    end_reason: str
+    live: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A hold on a scope or a lock. `fence` rises with every grant; `expires_at` is None for an open worktree's."""
+
+    id: int
+    kind: str
+    project: str
+    resource: str
+    mode: str
+    agent: str
+    session_id: str | None
+    task_id: str | None
+    worktree_id: int | None
+    fence: int
+    depth: int
+    ttl_seconds: int
+    acquired_at: datetime
+    expires_at: datetime | None
+    released_at: datetime | None
+    release_reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Why a scope is not granted: the pattern asked for, and what another holds that one path could match both."""
+
+    pattern: str
+    held: str
+    mode: str
+    holder: str
+    session: str | None
+    task_id: str | None
+    since: datetime
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Scopes:
+    """The answer to a claim or a check of scopes: granted, or every conflict as data and nothing written."""
+
+    granted: bool
+    leases: tuple[Lease, ...]
+    conflicts: tuple[Conflict, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What a session lost since it was last told: leases that ended, and claims whose time was over (handles)."""
+
+    leases: tuple[Lease, ...]
+    claims: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What a sweep ended: stale sessions, leases, and claims taken back; `more` says that it reached its bound."""
+
+    sessions: tuple[str, ...]
+    leases: tuple[Lease, ...]
+    tasks: tuple[str, ...]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Worktree:
+    """A working copy in which a task's changes live until merged or aborted."""
+
+    id: int
+    task_id: str
+    agent: str
+    session_id: str | None
+    project: str
+    branch: str
+    root: str
+    base: str
+    state: str
+    created_at: datetime
+    updated_at: datetime
+    closed_at: datetime | None
+    close_reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedWorktree:
+    """A worktree with the scopes it holds; or None and the conflicts, and nothing written."""
+
+    worktree: Worktree | None
+    leases: tuple[Lease, ...]
+    conflicts: tuple[Conflict, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    event_key: str
+    applied_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,18 @@ CHAPTERS = {
     "Look": (
         *("view", "list_tasks", "export", "export_page", "list_projects", "stats", "status", "lint", "why", "why_idle"),
     ),
-    "Events": ("emit", "list_events", "search_events", "next_events", "ack", "tail_events", "prune"),
+    "Events": ("emit", "list_events", "search_events", "next_events", "learnings", "ack", "tail_events", "prune"),
+    "Agents and sessions": (
+        *("register", "heartbeat", "set_doing", "end_session", "list_agents", "list_sessions", "lost", "tell_losses"),
+    ),
+    "Scopes and locks": (
+        *("claim_scopes", "check_scopes", "list_leases", "renew_leases", "release_leases"),
+        *("lock", "acquire_lock", "renew_lock", "release_lock"),
+    ),
+    "Worktrees, counters, replay, sweep": (
+        *("open_worktree", "set_worktree_state", "close_worktree", "adopt_worktree", "worktree_of", "list_worktrees"),
+        *("counter_next", "mark_applied", "applied", "sweep"),
+    ),
     "The board itself": ("using", "adopt", "close"),
 }
 
@@ -296,6 +307,11 @@ TABLES = {
     "event_feed_state": "How far the numbering of events has come; one row.",
     "event_cursors": "How far each consumer has read; delivered and acknowledged are kept apart.",
     "counters": "The last number of each kind that was given out.",
+    "agents": "Names that last, made by their first session.",
+    "sessions": "Runs of agents: signs of life, and what each is at.",
+    "worktrees": "Working copies in which a task's changes live; at most one open for each task.",
+    "leases": "Holds on scopes and locks, past and present. A row is never removed while its task is there.",
+    "applied_events": "Which events a stream has applied: replay bookkeeping.",
     "schema_window": "The oldest schema knowledge that may still write to this database; one row.",
 }
 
@@ -327,6 +343,8 @@ COLUMNS = {
         "unmet_dependencies": "How many of its edges are not met; always equal to their count.",
         "parked": "Why it is set aside from the queue: '' (it is not), later, scope, reserved.",
         "parked_until": "When it is due to be put back.",
+        "parked_on": "The lease that stands in the way of its scopes, while `parked` is scope.",
+        "scoped": "Whether it has scopes, declared or held; a task without takes no look at leases.",
         "reserved_for": "For whom it is set aside. Nothing sets it yet.",
         "reviewer": "Who has reserved its review.",
         "review_until": "Until when.",
@@ -359,6 +377,7 @@ COLUMNS = {
         "ended_at": "When the hold ended; NULL while it lasts.",
         "outcome": "How it ended: " + ", ".join(states.OUTCOMES) + ".",
         "reason": "Why, if somebody said so.",
+        "told_at": "When the session was told that it lost this claim.",
     },
     "notes": {
         "id": "Rises; never returns.",
@@ -408,8 +427,72 @@ COLUMNS = {
         "updated_at": "When either moved.",
     },
     "counters": {
-        "kind": "`task`: task numbers. `events_pruned`: up to where the log was pruned.",
+        "kind": "`task`: task numbers. `events_pruned`: up to where the log was pruned. `fence`: fences."
+        " `PROJECT/KIND`: what `counter next` mints.",
         "value": "The last number given out.",
+    },
+    "agents": {
+        "name": "The agent.",
+        "kind": "agent or human.",
+        "role": "What it usually does, if it said so.",
+        "created_at": "When it first came.",
+    },
+    "sessions": {
+        "id": "What calls show: `s-` and 24 digits.",
+        "agent": "Whose run it is.",
+        "host": "The machine that it began on.",
+        "pid": "The process that began it.",
+        "project": "Where it works.",
+        "stream": "What its replay bookkeeping belongs to.",
+        "doing": "What it is at, in its own words.",
+        "detail": "More about that.",
+        "ttl_seconds": "Silent for longer than this it is stale.",
+        "started_at": "When it began.",
+        "heartbeat_at": "Its last sign of life, written at most each quarter of its time.",
+        "last_call_at": "Its last call that wrote one.",
+        "ended_at": "When it ended; NULL while it lasts. One that was swept and calls again is back.",
+        "end_reason": "ended (on purpose) or stale (swept).",
+    },
+    "worktrees": {
+        "id": "Rises; never returns.",
+        "task_id": "The task.",
+        "agent": "Who works in it.",
+        "session_id": "Which run of that agent, if it showed one.",
+        "project": "The task's project.",
+        "branch": "The branch that it works on.",
+        "root": "Where it lies, on its agent's machine.",
+        "base": "What it will be merged into.",
+        "state": ", ".join(states.WORKTREE_STATES) + ".",
+        "created_at": "When it was opened.",
+        "updated_at": "When it last changed.",
+        "closed_at": "When it was merged or aborted; NULL while it is open.",
+        "close_reason": "Why, and what was dropped by force.",
+    },
+    "leases": {
+        "id": "Rises; never returns.",
+        "kind": "scope or lock.",
+        "project": "Scopes and locks of different projects never meet.",
+        "resource": "The path or glob in its canonical form, or the lock's name.",
+        "prefix": "The leading part of a scope that holds no wildcard: narrows the search for overlaps.",
+        "mode": "exclusive or shared.",
+        "agent": "Who holds it.",
+        "session_id": "Which run of that agent; NULL when the call showed none.",
+        "task_id": "The task whose hold it ends with, if it is bound to one.",
+        "attempt": "The attempt of that task.",
+        "worktree_id": "The open worktree that keeps it without an end.",
+        "fence": "Rises with every grant on the board.",
+        "depth": "How often its session took the lock.",
+        "ttl_seconds": "Its length; renewals use it.",
+        "acquired_at": "When it was granted.",
+        "expires_at": "When it may be taken; NULL for an open worktree's.",
+        "released_at": "When it ended; NULL while nobody ended it.",
+        "release_reason": "How: released, expired, swept, merged, aborted.",
+        "told_at": "When the session was told that it lost it.",
+    },
+    "applied_events": {
+        "stream": "Who applied it.",
+        "event_key": "The event, by a key of the stream's own.",
+        "applied_at": "When.",
     },
     "schema_window": {
         "id": "Always 1.",
@@ -429,6 +512,18 @@ QUESTIONS = {
     "idx_tasks_project": "Which tasks of a project stand at a status, in the queue's order?",
     "idx_task_dependencies_reverse": "Who waits for this task?",
     "idx_attempts_open": "Does somebody hold it? At most one open attempt for each task.",
+    "idx_tasks_parked_on": "Which tasks wait for this lease?",
+    "idx_tasks_session": "What does a session hold?",
+    "idx_attempts_lost": "Which claims did a session lose that it was not told of?",
+    "idx_sessions_agent": "Which sessions has an agent?",
+    "idx_sessions_stale": "Which sessions were silent for longest?",
+    "idx_worktrees_live": "Which worktree of a task is open? At most one.",
+    "idx_leases_lock": "Who holds a lock? At most one.",
+    "idx_leases_scope": "Which scopes lie above or below a path?",
+    "idx_leases_expiry": "Which leases are past?",
+    "idx_leases_session": "What does a session hold?",
+    "idx_leases_task": "Which leases does a task keep?",
+    "idx_leases_lost": "Which leases did a session lose that it was not told of?",
     "idx_notes_task": "Which notes has a task, newest first?",
     "idx_history_task": "What happened to a task, newest first?",
     "idx_events_xid": "Which events came with transactions that the last numbering had not seen?",
@@ -485,7 +580,7 @@ def _default(column: Column[Any]) -> str:
     given: Any = column.server_default
     if given is None:
         return ""
-    text = getattr(given.arg, "text", given.arg)
+    text = str(getattr(given.arg, "text", given.arg))
     return f"`{text}`" if text else "`''`"
 
 
@@ -505,7 +600,8 @@ def _constraints(table: Table) -> Iterator[str]:
             yield f"`{constraint.sqltext}`"
         elif isinstance(constraint, ForeignKeyConstraint):
             (key,) = constraint.elements
-            yield f"`{key.parent.name}` is a row of `{key.column.table.name}`, and goes with it"
+            goes = ", and goes with it" if constraint.ondelete else ""
+            yield f"`{key.parent.name}` is a row of `{key.column.table.name}`{goes}"
         elif constraint is not table.primary_key:
             yield f"unique ({', '.join(f'`{column.name}`' for column in constraint.columns)})"  # type: ignore[attr-defined]
 

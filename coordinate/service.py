@@ -8,6 +8,7 @@ own signature and docstring are the operation's one description.
 from __future__ import annotations
 
 import functools
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,10 +16,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from coordinate import config, errors, events, inputs
+from coordinate import config, counters, errors, events, flows, inputs
 from coordinate.db.dialect import adopt_connection, is_postgres, open_engine
 from coordinate.db.engine import Borrowed, Database, Tx
-from coordinate.records import Adopted, Claim, Event, EventBatch, ExportedTask, Pruned
+from coordinate.fleet import agents, locks, scopes, worktrees
+from coordinate.records import Adopted, Claim, Event, EventBatch, ExportedTask, Learnings, Lease, Lost, Pruned, Session
 from coordinate.work import claims, dependencies, figures, review, tasks, upkeep
 
 P = ParamSpec("P")
@@ -27,6 +29,8 @@ AfterCommit = Callable[[list[dict[str, Any]]], None]
 
 # Every wait looks again at least this often, whatever it was told.
 LOOK_SECONDS = 2.0
+# A session in one process looks at most this often whether a sign of life or a renewal is due.
+SIGN_SECONDS = 1.0
 
 
 def _bound(function: Callable[Concatenate[Tx, P], R], *, writes: bool) -> Callable[Concatenate[Coordinator, P], R]:
@@ -36,10 +40,9 @@ def _bound(function: Callable[Concatenate[Tx, P], R], *, writes: bool) -> Callab
 
     @functools.wraps(function)
     def operation(self: Coordinator, *args: P.args, **kwargs: P.kwargs) -> R:
-        for name in filled:
-            if kwargs.get(name) in (None, ""):
-                kwargs[name] = getattr(self, name)
-        return self._perform(lambda tx: function(tx, *args, **kwargs), writes=writes)
+        caller = dict(zip(("agent", "session"), self._caller(kwargs.get("agent"), kwargs.get("session")), strict=True))
+        kwargs.update({name: caller[name] for name in filled})
+        return self._perform(lambda tx: function(tx, *args, **kwargs), writes=writes, session=caller["session"])
 
     return cast("Callable[Concatenate[Coordinator, P], R]", operation)
 
@@ -62,8 +65,7 @@ class Coordinator:
     dispatch_plan = write(tasks.dispatch_plan)
 
     # --- work: take a task and hold it
-    claim_batch = write(claims.claim_batch)
-    claim_task = write(claims.claim_task)
+    claim_task = write(flows.claim_task)
     log_progress = write(claims.log_progress)
     extend_lease = write(claims.extend_lease)
     keep_alive = write(claims.keep_alive)
@@ -103,6 +105,36 @@ class Coordinator:
     why = read(figures.why)
     why_idle = read(figures.why_idle)
 
+    # --- fleet: agents and sessions
+    register = write(agents.register)
+    heartbeat = write(agents.heartbeat)
+    set_doing = write(agents.set_doing)
+    list_agents = read(agents.list_agents)
+    list_sessions = read(agents.list_sessions)
+    tell_losses = write(agents.tell_losses)
+
+    # --- fleet: scopes and locks
+    claim_scopes = write(scopes.claim_scopes)
+    check_scopes = read(scopes.check_scopes)
+    list_leases = read(scopes.list_leases)
+    renew_leases = write(scopes.renew_leases)
+    release_leases = write(scopes.release_leases)
+    _acquire_lock_now = write(locks.acquire_lock)
+    release_lock = write(locks.release_lock)
+    renew_lock = write(locks.renew_lock)
+
+    # --- fleet: worktrees, replay, counters, sweep
+    open_worktree = write(worktrees.open_worktree)
+    set_worktree_state = write(worktrees.set_worktree_state)
+    close_worktree = write(worktrees.close_worktree)
+    adopt_worktree = write(worktrees.adopt_worktree)
+    worktree_of = read(worktrees.worktree_of)
+    list_worktrees = read(worktrees.list_worktrees)
+    mark_applied = write(worktrees.mark_applied)
+    applied = read(worktrees.applied)
+    counter_next = write(counters.counter_next)
+    sweep = write(flows.sweep)
+
     # --- events
     emit = write(events.emit)
     list_events = read(events.list_events)
@@ -137,6 +169,42 @@ class Coordinator:
         self.agent = agent
         self.session = session
         self._after_commit = after_commit
+        self._next_sign: dict[str, float] = {}
+        self._lost_something = False
+
+    def claim_batch(
+        self,
+        *,
+        role: str,
+        count: int,
+        project: str | None = None,
+        lease_seconds: int | None = None,
+        respect_dependencies: bool = True,
+        agent: str = "",
+        session: str | None = None,
+    ) -> list[Claim]:
+        """Take up to `count` (1 to 100) ready tasks with their scopes in the queue's order, in one transaction.
+
+        A task whose declared scopes another holds is passed over; see `claim_next`.
+        """
+        name, run = self._caller(agent, session)
+        while True:
+            found, more = self._perform(
+                lambda tx: flows.claim_batch(
+                    tx,
+                    role=role,
+                    count=count,
+                    project=project,
+                    lease_seconds=lease_seconds,
+                    respect_dependencies=respect_dependencies,
+                    agent=name,
+                    session=run,
+                ),
+                writes=True,
+                session=run,
+            )
+            if not more:
+                return found
 
     def claim_next(
         self,
@@ -151,8 +219,9 @@ class Coordinator:
     ) -> Claim | None:
         """Take the next ready task of a role: the lowest (priority, created_at, number). None when there is none.
 
-        Ready means TODO, no unmet dependency, `not_before` passed. `project` restricts the search; absent, all
-        projects count. The lease lasts `lease_seconds` (1 to 604,800; default the project's setting, else 900) and
+        Ready means TODO, no unmet dependency, `not_before` passed, and no declared scope held by another: task and
+        scopes are taken in one transaction. `project` restricts the search; absent, all projects count. The lease
+        lasts `lease_seconds` (1 to 604,800; default the project's setting, else 900) and
         must be renewed by working (`log_progress`, `extend_lease`) or it may be taken. Show the claim's `handle` with
         every later verb. `wait` (seconds, at most 86,400) returns the moment one becomes ready, or None after that
         long. Any number of agents may call this at once: each gets a different task, and nobody fails for another's
@@ -210,6 +279,17 @@ class Coordinator:
             if batch.events or batch.gap or left <= 0:
                 return batch
             self.database.wait(min(left, LOOK_SECONDS))
+
+    def learnings(self, *, limit: int = events.LEARNINGS_MAX, agent: str = "", session: str | None = None) -> Learnings:
+        """What other agents said since the caller last asked: events with a message, oldest first, `limit` at most.
+
+        Each is handed along once, and `more` says how many wait for the next call. The cursor is called like the
+        session, or like the agent where there is none; a newcomer starts at the head. Whoever must not miss one reads
+        with `next_events` under the same name, and acknowledges.
+        """
+        self.database.number_events()
+        agent, session = agent or self.agent, session or self.session
+        return self._perform(lambda tx: events.learnings(tx, limit=limit, agent=agent, session=session), writes=True)
 
     def tail_events(
         self, *, after: int | None = None, project: str | None = None, not_by: str | None = None, limit: int = 100
@@ -272,11 +352,111 @@ class Coordinator:
     ) -> None:
         self.close()
 
-    def _perform(self, work: Callable[[Tx], R], *, writes: bool) -> R:
+    @contextmanager
+    def lock(
+        self, name: str, *, project: str = "default", ttl_seconds: int = locks.LOCK_SECONDS, wait: float = 30.0
+    ) -> Iterator[Lease]:
+        """Hold a named lock while the block runs: renewed in the background, released on every exit.
+
+        Waits up to `wait` seconds, then raises `Held` naming the holder. If the lock is lost meanwhile (this process
+        was stopped for longer than its time), leaving the block raises `StaleClaim`.
+        """
+        held = self.acquire_lock(name=name, project=project, ttl_seconds=ttl_seconds, wait=wait)
+        over = threading.Event()
+        lost: list[errors.CoordinateError] = []
+
+        def renew() -> None:
+            while not over.wait(ttl_seconds / 3):
+                try:
+                    self.renew_lock(name=name, fence=held.fence, project=project)
+                except (errors.StaleClaim, errors.NotFound, errors.Held) as error:
+                    lost.append(error)
+                    return
+                except errors.CoordinateError:
+                    continue  # the board is busy or away: try again while the lock may still live
+
+        renewing = threading.Thread(target=renew, name=f"renew {name}", daemon=True)
+        renewing.start()
+        try:
+            yield held
+        finally:
+            over.set()
+            renewing.join()
+            if not lost:
+                self.release_lock(name=name, fence=held.fence, project=project)
+        if lost:
+            raise lost[0]
+
+    def acquire_lock(
+        self,
+        *,
+        name: str,
+        project: str = "default",
+        ttl_seconds: int = locks.LOCK_SECONDS,
+        wait: float = 0.0,
+        agent: str = "",
+        session: str | None = None,
+    ) -> Lease:
+        """Take a named lock for `ttl_seconds` (1 to 604,800). Of several at once exactly one gets it.
+
+        The same session takes its own lock again, one level deeper, and must release as often. Without a session
+        there is no nesting. Raises `Held` while another's lock lives, with holder and expiry, also after waiting
+        `wait` seconds in vain; one whose time is over is taken, with a higher fence, and its holder told. Pass the
+        fence to what the lock protects: a lower one there is outdated.
+        """
+        deadline = time.monotonic() + inputs.seconds(wait, "wait", most=inputs.WAIT_SECONDS_MAX)
+        while True:
+            try:
+                return self._acquire_lock_now(
+                    name=name, project=project, ttl_seconds=ttl_seconds, agent=agent, session=session
+                )
+            except errors.Held:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise
+                self.database.wait(min(left, 0.25))
+
+    def end_session(self, *, session: str | None = None) -> Session:
+        """End a session on purpose: its scope leases and locks are released; claims of tasks run on to their time.
+
+        What belongs to an open worktree stays. Another session of the same agent keeps what is its own. Ending it
+        twice changes nothing; any other call of an ended session is refused.
+        """
+        ending = session or self.session
+        return self._perform_only(lambda tx: agents.end_session(tx, session=ending), writes=True)
+
+    def lost(self) -> Lost | None:
+        """What this session lost since it was last told, if the last call noticed something; asked once, told once."""
+        if not self._lost_something or not self.session:
+            return None
+        self._lost_something = False
+        return self.tell_losses(session=self.session)
+
+    def _caller(self, agent: Any, session: Any) -> tuple[Any, Any]:
+        """In whose name a call acts: whoever names another agent than the connection's does not act in its session."""
+        another = agent not in (None, "", self.agent)
+        return agent if another else self.agent, session or (None if another else self.session)
+
+    def _perform(self, work: Callable[[Tx], R], *, writes: bool, session: str | None = None) -> R:
+        if run := session or self.session:
+            self._give_sign_of_life(inputs.name(run, "session"))
+        return self._perform_only(work, writes=writes)
+
+    def _perform_only(self, work: Callable[[Tx], R], *, writes: bool) -> R:
         answer, committed = self.database.perform(work, writes=writes)
         if committed and self._after_commit is not None:
             self._after_commit(committed)
         return answer
+
+    def _give_sign_of_life(self, session: str) -> None:
+        """Each call of a session is one; mostly a look suffices, and now and then it writes or renews."""
+        if time.monotonic() < self._next_sign.get(session, 0.0):
+            return
+        due, lost = self.database.perform(lambda tx: agents.due(tx, session=session), writes=False)[0]
+        if due:
+            lost, _ = self.database.perform(lambda tx: flows.sign_of_life(tx, session=session), writes=True)
+        self._next_sign[session] = time.monotonic() + SIGN_SECONDS
+        self._lost_something = self._lost_something or (lost and session == self.session)
 
     def _until(self, look: Callable[[], list[R]], wait: float) -> list[R]:
         """Look until something is there: at a hint, at the next due time, and every two seconds in any case."""
@@ -313,9 +493,10 @@ def connect(
 ) -> Coordinator:
     """Open a board: a path, a Postgres address, or (None) the one that $COORDINATE_DB or the nearest folder names.
 
-    `agent` is the name that operations act in, `session` one run of it. With `create=True` a missing board is made
-    (and an older one upgraded); otherwise nothing is ever created. Raises `NoBoard`, `NotABoard`, `SchemaBehind`,
-    `SchemaAhead` or `Unreachable`. `after_commit` is called with the events of each committed operation.
+    `agent` is the name that operations act in, `session` one run of it, which alone says the name too. With
+    `create=True` a missing board is made (and an older one upgraded); otherwise nothing is ever created. Raises
+    `NoBoard`, `NotABoard`, `SchemaBehind`, `SchemaAhead` or `Unreachable`; `NotFound` for a session that never was.
+    `after_commit` is called with the events of each committed operation.
     """
     place = config.locate(None if target is None else str(target))
     if agent:
@@ -331,7 +512,21 @@ def connect(
     coordinator = Coordinator(database, agent=agent, session=session, after_commit=after_commit)
     with _no_connection_left(coordinator):
         database.perform(lambda tx: None, writes=False)  # says at once what is wrong with the place
+        if session is not None:
+            coordinator.agent = _agent_of(coordinator, session, agent)
     return coordinator
+
+
+def _agent_of(coordinator: Coordinator, session: str, named: str) -> str:
+    """A session is one run of one agent: it says the name, and another name with it is a mistake."""
+    found = coordinator.database.perform(lambda tx: agents.agent_of(tx, session=session), writes=False)[0]
+    if named not in ("", found):
+        raise errors.InvalidInput(
+            f"session {session} is {found}'s, not {named}'s",
+            hint="leave the name away, or show no session: two agents are two sessions",
+            field="session",
+        )
+    return found
 
 
 def adopt(source: str | Path, target: str | Path | None = None) -> Adopted:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Text, cast, delete, func, insert, literal_column, or_, select, update
+from sqlalchemy import BigInteger, Text, and_, case, cast, delete, func, insert, literal_column, or_, select, update
+from sqlalchemy.dialects import postgresql
 
 from coordinate.db.portable import (
     BIGINT,
@@ -26,7 +27,9 @@ from coordinate.db.schema import (
     event_cursors,
     event_feed,
     events,
+    leases,
     schema_window,
+    tasks,
 )
 from coordinate.db.statements import Statements
 
@@ -134,6 +137,21 @@ add(
     )
     .order_by(event_feed.c.position)
     .limit(given_integer("limit")),
+)
+_said = (
+    event_feed.c.position > given_integer("after"),
+    events.c.message != const(""),
+    or_(events.c.agent.is_(None), events.c.agent != given_text("not_by")),
+)
+add(
+    "said_after",
+    "What other agents said behind a position: events with a message, in the one order.",
+    select(*_EVENT).select_from(_numbered).where(*_said).order_by(event_feed.c.position).limit(given_integer("limit")),
+)
+add(
+    "said_count",
+    "How much other agents said behind a position.",
+    select(func.count(event_feed.c.position, type_=BIGINT).label("count")).select_from(_numbered).where(*_said),
 )
 add(
     "events_latest",
@@ -251,4 +269,284 @@ add(
     )
     .values(acknowledged=given_integer("position"), updated_at=now())
     .returning(event_cursors.c.delivered, event_cursors.c.acknowledged),
+)
+
+# --- leases: scopes and locks -----------------------------------------------------------------------------------------
+
+lease = leases.c
+_HELD = lease.released_at.is_(None)
+_LIVE = and_(_HELD, or_(lease.expires_at.is_(None), lease.expires_at > now()))
+_PAST = and_(_HELD, lease.expires_at <= now())
+_SCOPE = lease.kind == const("scope")
+_LOCK = lease.kind == const("lock")
+_LEASE = tuple(leases.c)
+_ttl = cast(given_integer("ttl_seconds"), BigInteger)
+_until = case(
+    (cast(given_integer("worktree_id"), BigInteger).is_not(None), const(None)), else_=plus_seconds(None, _ttl)
+)
+_grant = {
+    "kind": given_text("kind"),
+    "project": given_text("project"),
+    "resource": given_text("resource"),
+    "prefix": given_text("prefix"),
+    "mode": given_text("mode"),
+    "agent": given_text("agent"),
+    "session_id": given_text("session"),
+    "task_id": given_text("task_id"),
+    "attempt": given_integer("attempt"),
+    "worktree_id": given_integer("worktree_id"),
+    "fence": given_integer("fence"),
+    "ttl_seconds": _ttl,
+    "acquired_at": now(),
+    "expires_at": _until,
+}
+add(
+    "scopes_lock",
+    "One grant of scopes at a time in a project: the look and the write that follow see every other grant.",
+    select(board_lock("scopes", given_text("project")).label("locked")),
+    only="postgresql",
+)
+add(
+    "scopes_near",
+    "Unreleased scope leases whose leading path lies above or below one: the only ones that can overlap it.",
+    select(*_LEASE, _LIVE.label("live"))
+    .where(
+        _SCOPE,
+        _HELD,
+        lease.project == given_text("project"),
+        or_(
+            among(lease.prefix, "above"),
+            and_(lease.prefix >= given_text("below"), lease.prefix < given_text("beyond")),
+        ),
+    )
+    .order_by(lease.id),
+)
+add(
+    "lease_insert",
+    "A scope lease; without an end when it is bound to an open worktree.",
+    insert(leases).values(**_grant).returning(*_LEASE),
+)
+add(
+    "lock_insert",
+    "A lock, unless somebody holds it: the unique index decides.",
+    insert_unless_there(leases, **_grant).returning(*_LEASE),
+)
+add(
+    "lock_held",
+    "Who holds a lock (perhaps beyond its time).",
+    select(*_LEASE, _LIVE.label("live")).where(
+        _LOCK, _HELD, lease.project == given_text("project"), lease.resource == given_text("resource")
+    ),
+)
+add(
+    "lock_expire",
+    "End a lock whose time is over, before somebody else takes it.",
+    update(leases)
+    .where(_LOCK, _PAST, lease.project == given_text("project"), lease.resource == given_text("resource"))
+    .values(released_at=now(), release_reason=const("expired"))
+    .returning(*_LEASE),
+)
+add(
+    "lock_nest",
+    "The same session takes the lock once more.",
+    update(leases)
+    .where(
+        _LOCK,
+        _LIVE,
+        lease.project == given_text("project"),
+        lease.resource == given_text("resource"),
+        lease.session_id == given_text("session"),
+    )
+    .values(
+        depth=lease.depth + const(1),
+        expires_at=greatest(lease.expires_at, plus_seconds(None, given_integer("ttl_seconds"))),
+    )
+    .returning(*_LEASE),
+)
+add(
+    "lock_unnest",
+    "One level of a nested lock less.",
+    update(leases)
+    .where(lease.id == given_integer("id"), _HELD, lease.depth > const(1))
+    .values(depth=lease.depth - const(1))
+    .returning(*_LEASE),
+)
+add(
+    "lease_renew",
+    "Renew a live lease to its full length from now; never to less, never one that is past or released.",
+    update(leases)
+    .where(
+        lease.fence == given_integer("fence"),
+        _HELD,
+        lease.expires_at > now(),
+    )
+    .values(
+        expires_at=greatest(
+            lease.expires_at,
+            plus_seconds(
+                None,
+                func.coalesce(cast(given_integer("ttl_seconds"), BigInteger), lease.ttl_seconds, type_=BIGINT),
+            ),
+        )
+    )
+    .returning(*_LEASE),
+)
+add(
+    "lease_end",
+    "End a lease that nobody ended before.",
+    update(leases)
+    .where(lease.id == given_integer("id"), _HELD)
+    .values(released_at=now(), release_reason=given_text("reason"))
+    .returning(*_LEASE),
+)
+add(
+    "lease_by_fence",
+    "The lease of a fence, locked.",
+    select(*_LEASE, _LIVE.label("live")).where(lease.fence == given_integer("fence")).with_for_update(),
+)
+add(
+    "lease_share",
+    "Hold a lease's row still while a task is set aside on it: its end waits, or was before.",
+    select(lease.id).where(lease.id == given_integer("id")).with_for_update(read=True),
+)
+add(
+    "lease_lives",
+    "Whether it still lives, in a statement after the lock.",
+    select(*_LEASE).where(lease.id == given_integer("id"), _LIVE),
+)
+add(
+    "leases_of_task",
+    "Unreleased scope leases bound to a task, but to no worktree: they end with the hold.",
+    select(*_LEASE)
+    .where(_HELD, lease.task_id == given_text("task_id"), lease.worktree_id.is_(None))
+    .order_by(lease.id),
+)
+add(
+    "leases_of_worktree",
+    "Unreleased leases of a worktree.",
+    select(*_LEASE).where(_HELD, lease.worktree_id == given_integer("worktree_id")).order_by(lease.id),
+)
+add(
+    "leases_of_session",
+    "Unreleased leases of a session; what a held task or an open worktree keeps ends with that.",
+    select(*_LEASE)
+    .where(_HELD, lease.session_id == given_text("session"), lease.task_id.is_(None))
+    .order_by(lease.id)
+    .limit(given_integer("limit")),
+)
+add(
+    "scopes_of_session",
+    "What a session holds of some patterns; what an open worktree keeps ends with that.",
+    select(*_LEASE)
+    .where(
+        _SCOPE,
+        _HELD,
+        lease.session_id == given_text("session"),
+        lease.worktree_id.is_(None),
+        lease.project == given_text("project"),
+        among(lease.resource, "resources"),
+    )
+    .order_by(lease.id)
+    .limit(given_integer("limit")),
+)
+add(
+    "leases_give",
+    "What is bound to a task goes to its new holder; what its worktree keeps stays with that.",
+    update(leases)
+    .where(_HELD, lease.task_id == given_text("task_id"), lease.worktree_id.is_(None))
+    .values(agent=given_text("agent"), session_id=const(None), attempt=given_integer("attempt"))
+    .returning(lease.id),
+)
+add(
+    "leases_keep",
+    "The scopes of a task last as long as its hold, like which they may be renewed until somebody has ended them.",
+    update(leases)
+    .where(_HELD, lease.task_id == given_text("task_id"), lease.worktree_id.is_(None))
+    .values(expires_at=greatest(lease.expires_at, given_instant("until"))),
+)
+add(
+    "lease_bind",
+    "An own lease becomes one of a held task.",
+    update(leases)
+    .where(lease.id == given_integer("id"), _HELD, lease.task_id.is_(None))
+    .values(task_id=given_text("task_id"), attempt=given_integer("attempt")),
+)
+add(
+    "leases_take_over",
+    "An adopted worktree's leases are the adopter's.",
+    update(leases)
+    .where(_HELD, lease.worktree_id == given_integer("worktree_id"))
+    .values(agent=given_text("agent"), session_id=given_text("session"))
+    .returning(lease.id),
+)
+add(
+    "leases_bind",
+    "What is bound to a task belongs to its open worktree from now on, and has no end.",
+    update(leases)
+    .where(_HELD, lease.task_id == given_text("task_id"), lease.worktree_id.is_(None), _SCOPE)
+    .values(worktree_id=given_integer("worktree_id"), expires_at=const(None))
+    .returning(*_LEASE),
+)
+add(
+    "leases_past",
+    "A batch of leases whose time is over, locked; the longest past first.",
+    select(*_LEASE)
+    .where(_PAST)
+    .order_by(lease.expires_at, lease.id)
+    .limit(given_integer("limit"))
+    .with_for_update(skip_locked=True),
+)
+add(
+    "leases_list",
+    "Leases by kind, holder or project; the live ones, or all; `before` (an id) pages back.",
+    select(*_LEASE, _LIVE.label("live"))
+    .where(
+        optional(lease.kind, given_text("kind")),
+        optional(lease.project, given_text("project")),
+        optional(lease.agent, given_text("agent")),
+        optional(lease.task_id, given_text("task_id")),
+        or_(cast(given_integer("all"), BigInteger) == const(1), _LIVE),
+        optional(lease.id, given_integer("before"), lease.id < given_integer("before")),
+    )
+    .order_by(lease.id.desc())
+    .limit(given_integer("limit")),
+)
+add(
+    "tasks_unpark_from",
+    "Put a batch of tasks that were set aside on a lease back into the queue, in their old places.",
+    update(tasks)
+    .where(
+        tasks.c.id.in_(
+            select(
+                select(tasks.c.id)
+                .where(tasks.c.parked == const("scope"), tasks.c.parked_on == given_integer("lease_id"))
+                .order_by(tasks.c.number)
+                .limit(given_integer("limit"))
+                .with_for_update()
+                .cte("set_aside")
+                .c.id
+            )
+        ),
+        tasks.c.parked == const("scope"),
+    )
+    .values(
+        parked=case((tasks.c.not_before > now(), const("later")), else_=const("")),
+        parked_until=case((tasks.c.not_before > now(), tasks.c.not_before), else_=const(None)),
+        parked_on=const(None),
+    )
+    .returning(tasks.c.id),
+)
+
+# --- counters of users ------------------------------------------------------------------------------------------------
+
+_minting = postgresql.insert(counters).values(
+    kind=given_text("kind"), value=cast(given_integer("floor"), BigInteger) + given_integer("count")
+)
+add(
+    "counter_next",
+    "Mint `count` numbers above a floor and above every number minted before; the answer is the last of them.",
+    _minting.on_conflict_do_update(
+        index_elements=["kind"],
+        set_={"value": greatest(counters.c.value, given_integer("floor")) + given_integer("count")},
+    ).returning(counters.c.value),
 )

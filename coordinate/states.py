@@ -37,6 +37,10 @@ PROGRESS_NOTE_TYPES = ("PROGRESS", "ERROR", "DECISION")
 # How an attempt can end.
 OUTCOMES = ("completed", "submitted", "blocked", "released", "transferred", "expired", "cancelled")
 
+# Where a worktree's changes stand; the last two close it.
+WORKTREE_STATES = ("open", "gating", "integrating", "conflict", "replaying", "merged", "aborted")
+WORKTREE_CLOSED = ("merged", "aborted")
+
 
 @dataclass(frozen=True, slots=True)
 class Move:

@@ -24,6 +24,9 @@ TABLES = (
     "event_cursors",
     "counters",
     "projects",
+    "leases",
+    "worktrees",
+    "applied_events",
 )
 Dump = dict[str, list[tuple[Any, ...]]]
 
@@ -105,6 +108,15 @@ def assert_sound_over(connection: Any) -> None:
             OR t.attempt <> (SELECT coalesce(max(a.attempt), 0) FROM attempts a WHERE a.task_id = t.id)"""
     wrong_story = """
         SELECT t.id FROM tasks t WHERE (SELECT count(*) FROM history h WHERE h.task_id = t.id) <>
-               (SELECT count(*) FROM events e WHERE e.ref = t.id)"""
-    for question in (wrong_counts, wrong_edges, wrong_holds, wrong_story):
+               (SELECT count(*) FROM events e WHERE e.ref = t.id AND e.event_type NOT LIKE 'worktree.%'
+                  AND e.event_type NOT LIKE 'lease.%')"""
+    wrong_scopes = """
+        SELECT l.id, l.resource FROM leases l JOIN tasks t ON t.id = l.task_id
+         WHERE l.released_at IS NULL AND l.worktree_id IS NULL
+           AND (t.status <> 'IN_PROGRESS' OR l.attempt <> t.attempt OR l.agent <> t.assigned_agent OR NOT t.scoped)"""
+    wrong_parked = """
+        SELECT t.id FROM tasks t LEFT JOIN leases l ON l.id = t.parked_on
+         WHERE (t.parked = 'scope') <> (t.parked_on IS NOT NULL)
+            OR (t.parked = 'scope' AND (t.status <> 'TODO' OR l.released_at IS NOT NULL))"""
+    for question in (wrong_counts, wrong_edges, wrong_holds, wrong_story, wrong_scopes, wrong_parked):
         assert ask(connection, question) == [], question

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from coordinate.cli.shared import DURATION, Call, choice, command, given, read_text
+from coordinate.cli.shared import DURATION, Call, choice, command, given, read_text, with_events
 
 handle_argument = click.argument("handle", metavar="TASK-ID@ATTEMPT")
 HOLDING_MAX = 20
@@ -19,6 +19,7 @@ lease_option = click.option("--lease", type=DURATION, help="How long the hold la
 @lease_option
 @click.option("--wait", type=DURATION, help="Wait so long for one to become ready: seconds, or 90s, 10m.")
 @click.option("--why", is_flag=True, help="When there is nothing, say why.")
+@with_events
 def claim_next(
     call: Call,
     role: str,
@@ -36,6 +37,8 @@ def claim_next(
     """
     wanted = given(role=role, project=project, lease_seconds=lease) | {"respect_dependencies": respect_deps}
     several = count != 1
+    if several and call.with_events:
+        raise click.UsageError("--with-events goes with one task, not with --count")
     with call.board() as board:
         claims = board.claim_batch(count=count, **wanted) if several else []
         if not claims and (wait or not several):
@@ -56,6 +59,7 @@ def claim_next(
 @lease_option
 @click.option("--transfer", is_flag=True, help="Hand the task on instead; needs --to, and the handle.")
 @click.option("--to", help="With --transfer: who gets it.")
+@with_events
 def claim(call: Call, task: str, lease: int | None, transfer: bool, to: str | None) -> None:
     """Take one task by its id, whatever its role."""
     if transfer and not to:
@@ -81,6 +85,7 @@ def mine(call: Call, limit: int | None) -> None:
 @handle_argument
 @click.option("--note", required=True, help="What was done or found.")
 @choice("--type", "note_type", help="PROGRESS (default), ERROR or DECISION.")
+@with_events
 def log_progress(call: Call, handle: str, note: str, note_type: str | None) -> None:
     """Note what was done or found, and renew the lease to its full length."""
     with call.board() as board:
@@ -91,6 +96,7 @@ def log_progress(call: Call, handle: str, note: str, note_type: str | None) -> N
 @handle_argument
 @click.option("--minutes", type=int, help="Minutes from now. Default: the length it was claimed with.")
 @click.option("--lease", type=DURATION, help="The same in other units: 90s, 15m, 2h.")
+@with_events
 def extend_lease(call: Call, handle: str, minutes: int | None, lease: int | None) -> None:
     """Renew the lease without a note; never to less than it has."""
     if minutes and lease:
@@ -104,6 +110,7 @@ def extend_lease(call: Call, handle: str, minutes: int | None, lease: int | None
 @click.option("--review", is_flag=True, help="Submit it for review instead of finishing it.")
 @click.option("--result", help="What came of it; shown with the claim of what depends on it.")
 @click.option("--result-file", metavar="FILE", help="The same from a UTF-8 file; - is stdin.")
+@with_events
 def complete(call: Call, handle: str, review: bool, result: str | None, result_file: str | None) -> None:
     """Finish a task, or submit it for review. Repeating it answers the same with "already"."""
     said = read_text(result, result_file, "result")
@@ -114,6 +121,7 @@ def complete(call: Call, handle: str, review: bool, result: str | None, result_f
 @command("block", example='coordinate task block TASK-12@3 --agent alice --reason "needs the API key"')
 @handle_argument
 @click.option("--reason", required=True, help="What it waits for.")
+@with_events
 def block(call: Call, handle: str, reason: str) -> None:
     """Give a task back as BLOCKED, with the reason; `task unblock` puts it back into the queue."""
     with call.board() as board:
@@ -124,6 +132,7 @@ def block(call: Call, handle: str, reason: str) -> None:
 @handle_argument
 @click.option("--reason", help="Why.")
 @click.option("--after", type=DURATION, help="Not before so long from now: 90s, 10m, 2h.")
+@with_events
 def release(call: Call, handle: str, reason: str | None, after: int | None) -> None:
     """Give a task back to the queue, in its old place."""
     with call.board() as board:
@@ -134,6 +143,7 @@ def release(call: Call, handle: str, reason: str | None, after: int | None) -> N
 @handle_argument
 @click.option("--to", required=True, help="Who gets it.")
 @lease_option
+@with_events
 def transfer(call: Call, handle: str, to: str, lease: int | None) -> None:
     """Hand a held task to another agent; the answer carries the new handle, yours is stale at once."""
     with call.board() as board:

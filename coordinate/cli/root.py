@@ -73,6 +73,55 @@ PROJECT: Table = {
     "list": ("project", "list_projects", "List the projects and their settings."),
 }
 
+AGENT: Table = {
+    "register": ("agents", "register", "Begin a session of an agent."),
+    "heartbeat": ("agents", "heartbeat", "Give a sign of life."),
+    "doing": ("agents", "set_doing", "Say what the session is at."),
+    "lost": ("agents", "lost", "Say what the session lost."),
+    "end": ("agents", "end", "End the session and release what it holds."),
+    "list": ("agents", "list_agents", "List agents, live or not."),
+    "sessions": ("agents", "list_sessions", "List sessions, live or stale."),
+}
+
+LEASE: Table = {
+    "claim": ("leases", "claim", "Claim paths or globs, all or none."),
+    "check": ("leases", "check", "Say whether paths are free."),
+    "list": ("leases", "list_scopes", "List who holds which paths until when."),
+    "renew": ("leases", "renew", "Renew leases by their fences."),
+    "release": ("leases", "release", "Release leases."),
+}
+
+LOCK: Table = {
+    "acquire": ("leases", "acquire", "Take a named lock."),
+    "renew": ("leases", "renew_lock", "Renew a lock by its fence."),
+    "release": ("leases", "release_lock", "Give a lock back."),
+    "list": ("leases", "list_locks", "List held locks."),
+    "run": ("leases", "run", "Run a command while holding a lock."),
+}
+
+COUNTER: Table = {"next": ("agents", "counter_next", "Mint numbers of a kind, above a floor.")}
+
+WORKTREE: Table = {
+    "open": ("worktrees", "open_worktree", "Open a working copy for a held task."),
+    "state": ("worktrees", "set_state", "Say where its changes stand."),
+    "close": ("worktrees", "close", "Close it as merged."),
+    "abort": ("worktrees", "abort", "Close it without merging."),
+    "adopt": ("worktrees", "adopt", "Go on in one that another left open."),
+    "show": ("worktrees", "show", "Show the open one of a task."),
+    "list": ("worktrees", "list_worktrees", "List worktrees."),
+}
+
+REPLAY: Table = {
+    "mark": ("agents", "mark", "Note that a stream has applied events."),
+    "show": ("agents", "show", "List what a stream has applied."),
+}
+
+GUARD: Table = {
+    "install": ("guard", "install", "Write a git pre-commit hook that asks the board."),
+    "check": ("guard", "check", "Ask the board about the paths of a commit, or of an editor."),
+    "snippet": ("guard", "snippet", "Print the hook for an agent's own editor calls."),
+}
+
 DB: Table = {
     "where": ("database", "where", "Say which board is meant, and why."),
     "upgrade": ("database", "upgrade", "Bring a board to the newest schema; makes it if it is not there."),
@@ -90,6 +139,14 @@ ROOT: Table = {
     "batch": ("root", "batch", "Several tasks at once."),
     "status": ("looks", "status", "Say where the board stands, with a burn-down."),
     "events": ("root", "events", "The log of all that happened."),
+    "agent": ("root", "agent", "Agents and their sessions: who is alive, who is at what."),
+    "lease": ("root", "lease", "Scope leases: who may touch which files."),
+    "lock": ("root", "lock", "Named locks."),
+    "counter": ("root", "counter", "Counters that mint numbers."),
+    "worktree": ("root", "worktree", "Working copies of tasks."),
+    "replay": ("root", "replay", "What a stream has applied."),
+    "sweep": ("agents", "sweep", "End what is over."),
+    "guard": ("root", "guard", "Guards for commits and editors."),
     "plan": ("root", "plan", "Plan files: check them, dispatch them."),
     "run": ("run", "run", "Run a command and keep the claim alive while it runs."),
     "project": ("root", "project", "Projects and their settings."),
@@ -151,6 +208,13 @@ depend = LazyGroup("depend", DEPEND, help=TASK["depend"][2])
 events = LazyGroup("events", EVENTS, help=ROOT["events"][2])
 plan = LazyGroup("plan", PLAN, help=ROOT["plan"][2])
 project = LazyGroup("project", PROJECT, help=ROOT["project"][2])
+agent = LazyGroup("agent", AGENT, help=ROOT["agent"][2])
+lease = LazyGroup("lease", LEASE, help=ROOT["lease"][2])
+lock = LazyGroup("lock", LOCK, help=ROOT["lock"][2])
+counter = LazyGroup("counter", COUNTER, help=ROOT["counter"][2])
+worktree = LazyGroup("worktree", WORKTREE, help=ROOT["worktree"][2])
+replay = LazyGroup("replay", REPLAY, help=ROOT["replay"][2])
+guard = LazyGroup("guard", GUARD, help=ROOT["guard"][2])
 db = LazyGroup("db", DB, help=ROOT["db"][2])
 root = LazyGroup(
     "coordinate",

@@ -23,6 +23,8 @@ STOP_SECONDS = 10.0
 # Renew at least this often, however long the lease.
 RENEW_SECONDS_MAX = 300.0
 
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 LOST = (errors.StaleClaim, errors.Held, errors.InvalidState, errors.NotFound)
 
 
@@ -42,7 +44,7 @@ def run(call: Call, handle: str, words: tuple[str, ...]) -> None:
             child = subprocess.Popen([as_path(word) for word in words])
         except OSError as error:
             raise errors.NotFound(f"{words[0]} cannot be run: {error.strerror}", hint="check the command") from None
-        with _forwarding(child):
+        with forwarding(child):
             status = _keep(call, board, handle, child, pause)
     raise click.exceptions.Exit(status if status >= 0 else 128 - status)
 
@@ -57,7 +59,7 @@ def _keep(call: Call, board: Coordinator, handle: str, child: subprocess.Popen[b
         try:
             board.keep_alive(handle=handle)
         except LOST as error:
-            _stop(child)
+            stop(child)
             raise errors.StaleClaim(
                 f"the claim was lost while the command ran: {error.message}",
                 hint="the command was stopped; claim the next task",
@@ -73,7 +75,8 @@ def _third_of_lease(board: Coordinator, handle: str) -> float:
     return RENEW_SECONDS_MAX if lease is None else min(lease / 3, RENEW_SECONDS_MAX)
 
 
-def _stop(child: subprocess.Popen[bytes]) -> None:
+def stop(child: subprocess.Popen[bytes]) -> None:
+    """End a command that may not go on: TERM, and KILL for what does not listen."""
     child.terminate()
     try:
         child.wait(timeout=STOP_SECONDS)
@@ -83,21 +86,21 @@ def _stop(child: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def _forwarding(child: subprocess.Popen[bytes]) -> Iterator[None]:
+def forwarding(child: subprocess.Popen[bytes]) -> Iterator[None]:
     """Hand signals on to the command, whose end is then ours. A terminal sends Ctrl-C to both by itself."""
 
     def hand_on(number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGTERM or not _on_terminal():
+        if number != signal.SIGINT or not _on_terminal():
             child.send_signal(number)
 
-    before = {number: signal.signal(number, hand_on) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, hand_on) for number in _FORWARDED}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
         if child.poll() is None:
-            _stop(child)
+            stop(child)
 
 
 def _on_terminal() -> bool:

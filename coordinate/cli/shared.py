@@ -30,17 +30,21 @@ class Call:
         self.format = os.environ.get("COORDINATE_FORMAT") or None
         if self.format not in (None, *FORMATS):
             raise click.UsageError(f"$COORDINATE_FORMAT must be one of {', '.join(FORMATS)}, not {self.format!r}")
+        self.with_events = False
+        self._board: Coordinator | None = None
         self._run_hooks: Callable[[list[dict[str, Any]]], None] | None = None
 
     @contextmanager
     def board(self) -> Iterator[Coordinator]:
-        """The board that this call is about, open; what its database warns of goes to stderr."""
+        """The board that this call is about, open; what its session lost, or its database warns of, goes to stderr."""
         from coordinate.service import connect
 
         with connect(self.target(), agent=self.agent, session=self.session, after_commit=self._after_commit) as board:
+            self._board = board
             try:
                 yield board
             finally:
+                self._tell_losses(board)
                 for warning in dict.fromkeys(board.database.warnings):
                     self.warn(warning)
 
@@ -49,7 +53,11 @@ class Call:
         return None if self.db is None else as_path(self.db)
 
     def show(self, value: Any) -> None:
-        """Print an answer: a record, or plain values."""
+        """Print an answer: a record, or plain values; with what others said, where the call asks for it."""
+        if self.with_events and self._board is not None:
+            from coordinate.cli.output import plain
+
+            value = {**plain(value), "events": self._board.learnings()}
         if self.format == "table":
             from coordinate.cli.table import as_table as printed
         else:
@@ -75,6 +83,17 @@ class Call:
         import json
 
         sys.stderr.write(json.dumps({"warning": message, **facts}) + "\n")
+
+    def _tell_losses(self, board: Coordinator) -> None:
+        from coordinate import errors
+        from coordinate.cli.output import plain
+
+        try:
+            lost = board.lost()
+        except errors.CoordinateError:  # the next call tells it then
+            return
+        if lost is not None and (lost.leases or lost.claims):
+            self.warn("this session lost what it held: stop changing it, or claim it again", lost=plain(lost))
 
     def _after_commit(self, events: list[dict[str, Any]]) -> None:
         """Run the caller's own hooks; the module is only loaded where there are some."""
@@ -169,6 +188,14 @@ def add_global_options(command: click.Command) -> click.Command:
     command.params += [option for option in global_options() if not declared & set(option.opts)]
     return command
 
+
+with_events = click.option(
+    "--with-events",
+    is_flag=True,
+    expose_value=False,
+    callback=_remember("with_events"),
+    help='Add "events": what other agents said since the last call that asked, and how much more waits.',
+)
 
 # --- commands ---------------------------------------------------------------------------------------------------------
 

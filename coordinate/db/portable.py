@@ -260,23 +260,28 @@ def _(element: greatest, compiler: SQLCompiler, **kw: Any) -> str:
 
 
 class board_lock(ColumnElement[Any]):  # noqa: N801
-    """An advisory transaction lock of this schema under a name, on Postgres; SQLite has one writer anyway."""
+    """An advisory transaction lock of this schema under a name, on Postgres; SQLite has one writer anyway.
+
+    With `of` (a given text) there is one such lock for each of its values.
+    """
 
     inherit_cache = False
     type = Boolean()
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, of: ColumnElement[Any] | None = None) -> None:
         self.name = name
+        self.of = of
 
 
 @compiles(board_lock, "postgresql")
 def _(element: board_lock, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"pg_advisory_xact_lock(hashtextextended(current_schema() || '/{element.name}', 0)) IS NULL"
+    of = "" if element.of is None else f" || '/' || CAST({compiler.process(element.of, **kw)} AS TEXT)"
+    return f"pg_advisory_xact_lock(hashtextextended(current_schema() || '/{element.name}'{of}, 0)) IS NULL"
 
 
 def insert_unless_there(table: Table, *key: str, **values: Any) -> postgresql.Insert:
-    """INSERT … ON CONFLICT (key) DO NOTHING, which both engines read alike."""
-    return postgresql.insert(table).values(**values).on_conflict_do_nothing(index_elements=list(key))
+    """INSERT … ON CONFLICT (key) DO NOTHING, which both engines read alike; without a key, any constraint."""
+    return postgresql.insert(table).values(**values).on_conflict_do_nothing(index_elements=list(key) or None)
 
 
 def optional(column: ColumnElement[Any], given: ColumnElement[Any], test: ColumnElement[bool] | None = None) -> Any:

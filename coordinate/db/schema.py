@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     CheckConstraint,
     Column,
     Connection,
@@ -20,6 +21,7 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     UniqueConstraint,
+    false,
     text,
 )
 from sqlalchemy.ext.compiler import compiles
@@ -79,6 +81,7 @@ _READY = "status = 'TODO' AND unmet_dependencies = 0 AND parked = ''"
 
 
 def _partial(name: str, *columns: str, where: str, unique: bool = False) -> Index:
+    """An index over the rows that its question is about."""
     return Index(name, *columns, unique=unique, sqlite_where=text(where), postgresql_where=text(where))
 
 
@@ -127,6 +130,8 @@ tasks = Table(
     Column("created_at", INSTANT, nullable=False),
     Column("updated_at", INSTANT, nullable=False),
     Column("finished_at", INSTANT),
+    Column("scoped", BOOLEAN, nullable=False, server_default=false()),
+    Column("parked_on", BIGINT),
     PrimaryKeyConstraint("id"),
     UniqueConstraint("number"),
     CheckConstraint(f"status IN ({_quoted(states.STATUSES)})", name="status"),
@@ -146,6 +151,8 @@ tasks = Table(
     _partial("idx_tasks_lease", "lease_until", "number", where="status = 'IN_PROGRESS'"),
     _partial("idx_tasks_parked", "parked_until", "number", where="parked <> ''"),
     _partial("idx_tasks_holder", "assigned_agent", "number", where="status = 'IN_PROGRESS'"),
+    _partial("idx_tasks_session", "session_id", "number", where="status = 'IN_PROGRESS'"),
+    _partial("idx_tasks_parked_on", "parked_on", "number", where="parked = 'scope'"),
     _partial("idx_tasks_review", "priority", "created_at", "number", where="status = 'IN_REVIEW'"),
     _partial("idx_tasks_dedup", "dedup_key", where="dedup_key IS NOT NULL", unique=True),
     Index("idx_tasks_project", "project", "status", "priority", "created_at", "number"),
@@ -183,9 +190,12 @@ attempts = Table(
     Column("ended_at", INSTANT),
     Column("outcome", TEXT),
     Column("reason", TEXT, nullable=False, server_default=""),
+    # When the session was told that it lost this claim.
+    Column("told_at", INSTANT),
     PrimaryKeyConstraint("task_id", "attempt"),
     CheckConstraint(f"outcome IN ({_quoted(states.OUTCOMES)})", name="outcome"),
     CheckConstraint("(outcome IS NULL) = (ended_at IS NULL)", name="ended"),
+    _partial("idx_attempts_lost", "session_id", where="outcome = 'expired' AND told_at IS NULL"),
     # The fence itself: a task has at most one open attempt.
     _partial("idx_attempts_open", "task_id", where="ended_at IS NULL", unique=True),
 )
@@ -288,6 +298,111 @@ schema_window = Table(
     Column("oldest_writer", INTEGER, nullable=False),
     PrimaryKeyConstraint("id"),
     CheckConstraint("id = 1", name="one_row"),
+)
+
+agents = Table(
+    "agents",
+    metadata,
+    Column("name", TEXT, nullable=False),
+    Column("kind", TEXT, nullable=False, server_default="agent"),
+    Column("role", TEXT),
+    Column("created_at", INSTANT, nullable=False),
+    PrimaryKeyConstraint("name"),
+    CheckConstraint("kind IN ('agent', 'human')", name="kind"),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("id", TEXT, nullable=False),
+    Column("agent", TEXT, ForeignKey("agents.name"), nullable=False),
+    Column("host", TEXT, nullable=False, server_default=""),
+    Column("pid", BigInteger),
+    Column("project", TEXT, nullable=False, server_default="default"),
+    Column("stream", TEXT, nullable=False, server_default=""),
+    Column("doing", TEXT, nullable=False, server_default=""),
+    Column("detail", TEXT, nullable=False, server_default=""),
+    Column("ttl_seconds", INTEGER, nullable=False),
+    Column("started_at", INSTANT, nullable=False),
+    Column("heartbeat_at", INSTANT, nullable=False),
+    Column("last_call_at", INSTANT, nullable=False),
+    Column("ended_at", INSTANT),
+    Column("end_reason", TEXT, nullable=False, server_default=""),
+    PrimaryKeyConstraint("id"),
+    CheckConstraint("ttl_seconds > 0", name="ttl_seconds"),
+    Index("idx_sessions_agent", "agent", "started_at", "id"),
+    _partial("idx_sessions_stale", "heartbeat_at", "id", where="ended_at IS NULL"),
+)
+
+worktrees = Table(
+    "worktrees",
+    metadata,
+    _serial(),
+    Column("task_id", TEXT, ForeignKey("tasks.id", ondelete="CASCADE"), nullable=False),
+    Column("agent", TEXT, nullable=False),
+    Column("session_id", TEXT),
+    Column("project", TEXT, nullable=False, server_default="default"),
+    Column("branch", TEXT, nullable=False),
+    Column("root", TEXT, nullable=False),
+    Column("base", TEXT, nullable=False, server_default=""),
+    Column("state", TEXT, nullable=False, server_default="open"),
+    Column("created_at", INSTANT, nullable=False),
+    Column("updated_at", INSTANT, nullable=False),
+    Column("closed_at", INSTANT),
+    Column("close_reason", TEXT, nullable=False, server_default=""),
+    CheckConstraint(f"state IN ({_quoted(states.WORKTREE_STATES)})", name="state"),
+    CheckConstraint(f"(closed_at IS NULL) = (state NOT IN ({_quoted(states.WORKTREE_CLOSED)}))", name="closed"),
+    _partial("idx_worktrees_live", "task_id", where="closed_at IS NULL", unique=True),
+    sqlite_autoincrement=True,
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    _serial(),
+    Column("kind", TEXT, nullable=False),
+    Column("project", TEXT, nullable=False, server_default="default"),
+    Column("resource", TEXT, nullable=False),
+    # The leading part of a scope without any wildcard: narrows the search for overlaps to an index range.
+    Column("prefix", TEXT, nullable=False, server_default=""),
+    Column("mode", TEXT, nullable=False, server_default="exclusive"),
+    Column("agent", TEXT, nullable=False),
+    Column("session_id", TEXT, ForeignKey("sessions.id")),
+    Column("task_id", TEXT, ForeignKey("tasks.id", ondelete="CASCADE")),
+    Column("attempt", INTEGER),
+    Column("worktree_id", BIGINT, ForeignKey("worktrees.id", ondelete="CASCADE")),
+    Column("fence", BigInteger, nullable=False),
+    Column("depth", INTEGER, nullable=False, server_default="1"),
+    Column("ttl_seconds", INTEGER, nullable=False),
+    Column("acquired_at", INSTANT, nullable=False),
+    Column("expires_at", INSTANT),
+    Column("released_at", INSTANT),
+    Column("release_reason", TEXT),
+    # When the session was told that it lost this lease.
+    Column("told_at", INSTANT),
+    UniqueConstraint("fence"),
+    CheckConstraint("kind IN ('scope', 'lock')", name="kind"),
+    CheckConstraint("mode IN ('exclusive', 'shared')", name="mode"),
+    CheckConstraint("depth > 0 AND ttl_seconds > 0", name="depth"),
+    CheckConstraint("(expires_at IS NULL) = (worktree_id IS NOT NULL)", name="expiry"),
+    CheckConstraint("(released_at IS NULL) = (release_reason IS NULL)", name="released"),
+    # The database is the last arbiter: one holder of a lock.
+    _partial("idx_leases_lock", "project", "resource", where="kind = 'lock' AND released_at IS NULL", unique=True),
+    _partial("idx_leases_scope", "project", "prefix", "id", where="kind = 'scope' AND released_at IS NULL"),
+    _partial("idx_leases_expiry", "expires_at", "id", where="released_at IS NULL"),
+    _partial("idx_leases_session", "session_id", "id", where="released_at IS NULL"),
+    _partial("idx_leases_task", "task_id", "id", where="task_id IS NOT NULL AND released_at IS NULL"),
+    _partial("idx_leases_lost", "session_id", "id", where="release_reason IN ('expired', 'swept') AND told_at IS NULL"),
+    sqlite_autoincrement=True,
+)
+
+applied_events = Table(
+    "applied_events",
+    metadata,
+    Column("stream", TEXT, nullable=False),
+    Column("event_key", TEXT, nullable=False),
+    Column("applied_at", INSTANT, nullable=False),
+    PrimaryKeyConstraint("stream", "event_key"),
 )
 
 # Made by Alembic; here only so that statements can read it.

@@ -8,9 +8,10 @@ taken, and until somebody takes it, the verb that shows its handle may still ren
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
-from coordinate import inputs
+from coordinate import inputs, leases
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import CoordinateError, Held, InvalidInput, InvalidState, NotReady, StaleClaim, UnmetDependencies
 from coordinate.records import Claim, Dependency, Done, Outcome, Task
@@ -31,96 +32,69 @@ TAKE_BACK_MAX = 20
 UNPARK_MAX = 200
 HOLDING_MAX = 20
 
-# --- taking -----------------------------------------------------------------------------------------------------------
+# --- taking: the steps, which `flows.py` puts together with the scopes of a task -------------------------------------
 
 
-def claim_next(
-    tx: Tx,
-    *,
-    role: str,
-    project: str | None = None,
-    lease_seconds: int | None = None,
-    respect_dependencies: bool = True,
-    agent: str = "",
-    session: str | None = None,
-) -> Claim | None:
-    """Take the next ready task of a role: the lowest (priority, created_at, number). None when there is none.
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """Which queue a claim looks at, in checked values: the statement and what it takes."""
 
-    Ready means TODO, no unmet dependency, `not_before` passed. `project` restricts the search; absent, all projects
-    count. The lease lasts `lease_seconds` (1 to 604,800; default the project's setting, else 900) and must be renewed
-    by working (`log_progress`, `extend_lease`) or it may be taken. Show the claim's `handle` with every later verb.
-    Any number of agents may call this at once: each gets a different task, and nobody fails for another's sake.
-    """
-    claims = claim_batch(
-        tx,
-        role=role,
-        count=1,
-        project=project,
-        lease_seconds=lease_seconds,
-        respect_dependencies=respect_dependencies,
-        agent=agent,
-        session=session,
-    )
-    return claims[0] if claims else None
+    statement: str
+    agent: str
+    params: dict[str, object]
 
 
-def claim_batch(
-    tx: Tx,
+def queue_of(
     *,
     role: str,
     count: int,
-    project: str | None = None,
-    lease_seconds: int | None = None,
-    respect_dependencies: bool = True,
-    agent: str = "",
-    session: str | None = None,
-) -> list[Claim]:
-    """Take up to `count` (1 to 100) ready tasks in the queue's order, all in one transaction; see `claim_next`."""
+    project: str | None,
+    lease_seconds: int | None,
+    respect_dependencies: bool,
+    agent: str,
+    session: str | None,
+) -> Queue:
+    """Check what a claim was asked."""
     role, agent = inputs.name(role, "role"), inputs.agent(agent)
     project = None if project is None else inputs.name(project, "project")
-    count = inputs.integer(count, "count", least=1, most=inputs.BATCH_MAX)
-    session = inputs.name_or_none(session, "session")
-    _set_due_right(tx)
-    queue = (
-        "claim_next"
-        + ("" if inputs.flag(respect_dependencies, "respect_dependencies") else "_any")
-        + ("" if project is None else "_project")
-    )
-    taken = {
+    inputs.integer(count, "count", least=1, most=inputs.BATCH_MAX)
+    respects = inputs.flag(respect_dependencies, "respect_dependencies")
+    statement = "claim_next" + ("" if respects else "_any") + ("" if project is None else "_project")
+    params: dict[str, object] = {
         "role": role,
         **({} if project is None else {"project": project}),
-        "limit": count,
         "lease_seconds": None if lease_seconds is None else inputs.lease_seconds(lease_seconds),
         "agent": agent,
-        "session": session,
+        "session": inputs.name_or_none(session, "session"),
     }
-    rows = tx.all(queue, **taken) or tx.where_needed(queue + "_wait", **taken)
-    return _claims(tx, sorted(rows, key=lambda row: (row.priority, row.created_at, row.number)), agent, session)
+    return Queue(statement, agent, params)
 
 
-def claim_task(
-    tx: Tx, *, task: str, lease_seconds: int | None = None, agent: str = "", session: str | None = None
-) -> Claim:
-    """Take one task by its id, whatever its role. Of two at once exactly one gets it.
+def take(tx: Tx, queue: Queue, count: int, *, wait: bool) -> list[Row]:
+    """Take the first ready tasks, in order; if there is none, with `wait` look again, for rows others have locked."""
+    rows = tx.all(queue.statement, limit=count, **queue.params)
+    if not rows and wait:
+        rows = tx.where_needed(queue.statement + "_wait", limit=count, **queue.params)
+    return sorted(rows, key=lambda row: (row.priority, row.created_at, row.number))
 
-    Raises `Held` (with holder and expiry) while another's lease lives, `UnmetDependencies`, `NotReady` before its
-    time, `InvalidState` when it is not waiting to be done. A task whose lease is past is taken back first.
-    """
+
+def take_one(tx: Tx, task: str, lease_seconds: int | None, agent: str, session: str | None) -> tuple[Row, bool]:
+    """Take one task by name; a lease on it that is past is taken back first, and the second answer is True."""
     task_id, agent, session = inputs.task_id(task), inputs.agent(agent), inputs.name_or_none(session, "session")
     lease = None if lease_seconds is None else inputs.lease_seconds(lease_seconds)
     taken_back = tx.all("task_take_back", task_id=task_id)
     for expired in taken_back:
         _write_expiry(tx, expired)
-    tx.run("task_unpark", task_id=task_id)
+    tx.all("task_unpark", task_id=task_id)
     row = tx.one("claim_task", task_id=task_id, lease_seconds=lease, agent=agent, session=session)
     if row is None:
         refused = _why_not_claimable(tx, story.find(tx, task_id))
         refused.keeps_changes = bool(taken_back)  # an expiry that was met is written, whatever follows from it
         raise refused
-    return _claims(tx, [row], agent, session)[0]
+    return row, bool(taken_back)
 
 
-def _set_due_right(tx: Tx) -> None:
+def set_due_right(tx: Tx) -> None:
     """What ended by itself first: leases that are past are taken back, what is set aside and due is put back."""
     due = tx.one("queue_due")
     assert due is not None
@@ -141,6 +115,8 @@ def take_back_expired(tx: Tx, *, limit: int) -> list[str]:
 def _write_expiry(tx: Tx, row: Row) -> None:
     ended = tx.one("attempt_close", task_id=row.id, outcome="expired", reason="the lease was not renewed")
     assert ended is not None
+    if row.scoped:
+        leases.end_of_task(tx, row.id, reason="expired", by="system")
     move = MOVE["exhaust" if row.status == BLOCKED else "expire"]
     detail = f"lease of {ended.agent} expired ({row.expiries} of {row.max_attempts})"
     story.record(
@@ -163,7 +139,8 @@ def _write_expiry(tx: Tx, row: Row) -> None:
     story.record(tx, row, "BLOCK", "task.attempts_spent", agent="system", detail=spent, former_holder=ended.agent)
 
 
-def _claims(tx: Tx, rows: list[Row], agent: str, session: str | None) -> list[Claim]:
+def claimed(tx: Tx, rows: list[Row], agent: str, session: str | None) -> list[Claim]:
+    """Open the attempts of tasks that were taken, and write their story; the handles are the fencing tokens."""
     if not rows:
         return []
     opened = [{"task_id": row.id, "attempt": row.attempt, "agent": agent, "session": session} for row in rows]
@@ -321,6 +298,9 @@ def transfer(tx: Tx, *, handle: str | Claim, to: str, lease_seconds: int | None 
         raise refusal(tx, task_id, attempt, agent, "transfer")
     tx.one("attempt_close", task_id=task_id, outcome=move.outcome, reason=f"to {to}")
     tx.run("attempt_open", task_id=task_id, attempt=row.attempt, agent=to, session=None)
+    if row.scoped:
+        leases.give(tx, task_id, to=to, attempt=row.attempt)
+        leases.keep_with_task(tx, task_id, row.lease_until)
     story.record(tx, row, move.action, move.event, agent=agent, attempt=row.attempt, detail=f"{agent}→{to}", to=to)
     return _claim(tx, row, handles_of(tx, to))
 
@@ -390,6 +370,8 @@ def _guarded(tx: Tx, statement: str, handle: str | Claim, agent: str, verb: str,
     row = tx.one(statement, task_id=task_id, attempt=attempt, agent=agent, **params)
     if row is None:
         raise refusal(tx, task_id, attempt, agent, verb)
+    if row.scoped:
+        leases.keep_with_task(tx, task_id, row.lease_until)
     return row
 
 
@@ -418,6 +400,8 @@ def _leave(
             return Done(story.task_of(tx, before), already=True)
         raise refusal(tx, task_id, attempt, agent, move.verb)
     tx.one("attempt_close", task_id=task_id, outcome=move.outcome, reason=reason)
+    if row.scoped:
+        leases.end_of_task(tx, task_id, reason="released", by=agent)
     story.record(tx, row, move.action, move.event, agent=agent, attempt=attempt, detail=reason, reason=reason)
     return Done(story.task_of(tx, row))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from coordinate import inputs
+from coordinate import inputs, leases
 from coordinate.db.engine import Row, Tx
 from coordinate.records import Day, LintIssue, Reason, Stats, Status, Why
 from coordinate.states import BLOCKED as BLOCKED_STATUS
@@ -130,6 +130,11 @@ def _why_todo(tx: Tx, row: Row, now: datetime) -> list[Reason]:
         else:
             said = f"it depends on {edge.depends_on_task_id} ({edge.title}), which is {edge.status}"
             reasons.append(Reason("dependency", said, edge.depends_on_task_id))
+    patterns = [each.pattern for each in tx.all("scopes_of", ids=[row.id])] if row.scoped else []
+    own = leases.Caller(task_id=row.id)
+    if patterns and (lease := leases.blocker_of(tx, patterns, project=row.project, caller=own)) is not None:
+        said = f"{lease.agent} holds {lease.resource}" + ("" if lease.expires_at else " for an open worktree")
+        reasons.append(Reason("scope", said, lease.task_id or lease.resource, lease.expires_at))
     if row.not_before is not None and row.not_before > now:
         reasons.append(Reason("not_before", "its time has not come", row.id, row.not_before))
     return reasons
@@ -151,6 +156,9 @@ def why_idle(tx: Tx, *, role: str, project: str | None = None) -> Why:
         reasons.append(Reason("dependency", f"{census.waiting} task(s) wait for others"))
     if census.later:
         reasons.append(Reason("not_before", f"{census.later} task(s) lie in the future", until=census.next_due))
+    if census.scope:
+        said = f"{census.scope} task(s) wait for scopes that others hold; `task why` names the holder"
+        reasons.append(Reason("scope", said))
     if census.held:
         past = census.next_expiry is not None and census.next_expiry <= now
         said = f"{census.held} task(s) are held" + ("; a lease is past, so a claim takes it back" if past else "")

@@ -75,6 +75,7 @@ MAX_ATTEMPTS = 5
 t = tasks.c
 edge = task_dependencies.c
 _TASK = tuple(column for column in tasks.c if column.name != "folded")
+_ATTEMPT = tuple(column for column in attempts.c if column.name != "told_at")
 _QUEUE_ORDER = (t.priority, t.created_at, t.number)
 _THIS = t.id == given_text("task_id")
 
@@ -97,6 +98,8 @@ _BACK_IN_QUEUE = {
     "parked": case((t.not_before > now(), const("later")), else_=const("")),
     "parked_until": case((t.not_before > now(), t.not_before), else_=const(None)),
 }
+# What comes out of the way of an obstacle may still have to wait for its time.
+_UNPARKED = {**_BACK_IN_QUEUE, "parked_on": const(None), "reserved_for": const(None)}
 
 
 # --- the queue: what is due, then the claim ---------------------------------------------------------------------------
@@ -153,15 +156,15 @@ add(
     "Put a batch of what is due back into the queue, in its old place. Not a change: no revision, no event.",
     update(tasks)
     .where(t.id.in_(select(_due.c.id)), t.parked != const(""), t.parked_until <= now())
-    .values(parked=const(""), parked_until=const(None), reserved_for=const(None))
+    .values(**_UNPARKED)
     .returning(t.id),
 )
 add(
     "task_unpark",
-    "The same for one task, before it is claimed by name.",
+    "The same for one task before it is claimed by name; what is in the way of its scopes is looked at anew.",
     update(tasks)
-    .where(_THIS, t.parked != const(""), t.parked_until <= now())
-    .values(parked=const(""), parked_until=const(None), reserved_for=const(None))
+    .where(_THIS, or_(t.parked == const("scope"), and_(t.parked != const(""), t.parked_until <= now())))
+    .values(**_UNPARKED)
     .returning(t.id),
 )
 
@@ -249,7 +252,9 @@ add(
 add(
     "attempt",
     "One attempt, to explain why a handle is no longer current.",
-    select(attempts).where(attempts.c.task_id == given_text("task_id"), attempts.c.attempt == given_integer("attempt")),
+    select(*_ATTEMPT).where(
+        attempts.c.task_id == given_text("task_id"), attempts.c.attempt == given_integer("attempt")
+    ),
 )
 add(
     "attempts_of_agent",
@@ -261,7 +266,7 @@ add(
 add(
     "attempts_of_task",
     "The latest attempts of a task.",
-    select(attempts)
+    select(*_ATTEMPT)
     .where(attempts.c.task_id == given_text("task_id"))
     .order_by(attempts.c.attempt.desc())
     .limit(given_integer("limit")),
@@ -286,7 +291,7 @@ add(
     update(tasks)
     .where(_CURRENT)
     .values(lease_until=greatest(t.lease_until, plus_seconds(None, _own_lease)))
-    .returning(t.lease_until, t.lease_seconds),
+    .returning(t.lease_until, t.lease_seconds, t.scoped),
 )
 
 
@@ -389,6 +394,35 @@ add(
     "Forget what a task declared.",
     delete(task_scopes).where(task_scopes.c.task_id == given_text("task_id")),
 )
+_unparked = {
+    name: case((t.parked == const("scope"), value), else_=t[name]) for name, value in _BACK_IN_QUEUE.items()
+} | {"parked_on": const(None)}
+add(
+    "task_scoped",
+    "It declares scopes, or some are bound to it: whoever takes or ends it looks at leases.",
+    update(tasks).where(_THIS).values(scoped=const(True)),
+)
+add(
+    "task_rescoped",
+    "Its scopes were replaced: the next claimer looks anew at what is in the way.",
+    update(tasks).where(_THIS).values(scoped=const(True), **_unparked),
+)
+add(
+    "task_set_aside",
+    "A task that was just taken, but whose scopes another holds: as if never taken, and out of the way meanwhile.",
+    update(tasks)
+    .where(_THIS)
+    .values(
+        status=const(TODO),
+        **_NO_HOLDER,
+        attempt=t.attempt - const(1),
+        claimed_by=case((t.attempt > const(1), t.claimed_by), else_=const(None)),
+        revision=t.revision - const(1),
+        parked=given_text("parked"),
+        parked_until=given_instant("parked_until"),
+        parked_on=given_integer("lease_id"),
+    ),
+)
 add(
     "scopes_of",
     "What tasks declare.",
@@ -426,6 +460,7 @@ add(
         finished_at=now(),
         parked=const(""),
         parked_until=const(None),
+        parked_on=const(None),
         reserved_for=const(None),
         **_NO_HOLDER,
         **_NO_REVIEWER,
@@ -822,7 +857,10 @@ add(
     .limit(given_integer("limit")),
 )
 _waits_for_nothing = and_(t.status == const(TODO), t.unmet_dependencies == const(0))
-_set_aside = and_(t.parked != const(""), t.parked_until > now())  # what is due is put back by the next claim
+# What is due is put back by the next claim; what waits for an open worktree has no time.
+_parked_still = or_(t.parked_until.is_(None), t.parked_until > now())
+_set_aside = and_(t.parked != const(""), _parked_still)
+_for_a_scope = and_(t.parked == const("scope"), _parked_still)
 _in_role = and_(t.role_boundary == given_text("role"), optional(t.project, given_text("project")))
 add(
     "queue_census",
@@ -838,8 +876,13 @@ add(
             type_=BIGINT,
         ).label("waiting"),
         func.coalesce(
-            func.sum(case((and_(_waits_for_nothing, _set_aside), const(1)), else_=const(0))), const(0), type_=BIGINT
+            func.sum(case((and_(_waits_for_nothing, _set_aside, ~_for_a_scope), const(1)), else_=const(0))),
+            const(0),
+            type_=BIGINT,
         ).label("later"),
+        func.coalesce(
+            func.sum(case((and_(_waits_for_nothing, _for_a_scope), const(1)), else_=const(0))), const(0), type_=BIGINT
+        ).label("scope"),
         func.coalesce(func.sum(case((_HELD, const(1)), else_=const(0))), const(0), type_=BIGINT).label("held"),
         func.coalesce(
             func.sum(case((t.status == const(BLOCKED), const(1)), else_=const(0))), const(0), type_=BIGINT

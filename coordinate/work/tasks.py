@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from coordinate import counters, events, inputs, paths
+from coordinate import counters, events, inputs, leases, paths
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import InvalidInput, InvalidState, OutdatedRevision
 from coordinate.frozen import dataclass
@@ -185,6 +185,8 @@ def _write(tx: Tx, news: list[_New], local: dict[int, list[int | str]], *, agent
             dependencies.add_edges(tx, ids[index], depends_on, new=True)
         for pattern in news[index].scopes:
             tx.run("scope_insert", task_id=ids[index], pattern=pattern, mode="exclusive")
+        if news[index].scopes:
+            tx.run("task_scoped", task_id=ids[index])
     rows = _rows(tx, [ids[index] for index in range(len(news))])
     for index in fresh:
         row = rows[ids[index]]
@@ -261,6 +263,8 @@ def cancel(tx: Tx, *, task: str, reason: str = "", agent: str = "") -> Cancelled
     reason = inputs.text(reason, "reason", limit=inputs.REASON_MAX)
     row = _move(tx, "cancel", task, agent, detail=reason, reason=reason)
     ended = tx.one("attempt_close", task_id=row.id, outcome="cancelled", reason=reason)
+    if row.scoped:
+        leases.end_of_task(tx, row.id, reason="released", by=inputs.agent(agent))
     stranded = dependencies.waiting_for(tx, row.id)
     return Cancelled(story.task_of(tx, row), ended.agent if ended else None, stranded)
 
@@ -380,6 +384,7 @@ def _replace_scopes(tx: Tx, task_id: str, patterns: list[str]) -> bool:
     tx.run("scopes_delete", task_id=task_id)
     for pattern in patterns:
         tx.run("scope_insert", task_id=task_id, pattern=pattern, mode="exclusive")
+    tx.run("task_rescoped", task_id=task_id)
     return True
 
 

@@ -186,6 +186,31 @@ KINDS: dict[str, Kind] = {
     "after": whole(0, BIGINT).optional(),
     "page": whole(1, 1000),
     "dry_run": FLAG,
+    # the fleet
+    "kind": NAME,
+    "host": text(100),
+    "pid": whole(0, BIGINT).optional(),
+    "stream": line(500),
+    "doing": text(500),
+    "detail": text(2_000).optional(),
+    "patterns": Kind([*SCOPES.bad, []]),
+    "mode": Kind(["", "Exclusive", 3, True, b"shared", ["shared"]]),
+    "fences": Kind([3, True, "1", *each(Kind([*whole(1, BIGINT).bad, None])), list(range(1, 1_002))]),
+    "fence": whole(1, BIGINT).optional(),
+    "every": FLAG,
+    "ended": FLAG,
+    "closed": FLAG,
+    "force": FLAG,
+    "aborted": FLAG,
+    "held_by": NAME.optional(),
+    "of_agent": NAME.optional(),
+    "branch": line(500),
+    "root": line(1_000),
+    "base": text(500),
+    "state": Kind(["", "Open", "merged", "aborted", 3, True, b"open"]),
+    "unsaved": text(1_000),
+    "event_keys": Kind([*NOT_A_LIST, [], *each(line(500)), [f"k{n}" for n in range(1_001)]]),
+    "floor": whole(0, BIGINT - 1_000),
 }
 SPECIAL: dict[tuple[str, str], Kind] = {
     **{("edit", name): KINDS[name].optional() for name in ("title", "role", "project", "priority", "body", "scopes")},
@@ -199,9 +224,34 @@ SPECIAL: dict[tuple[str, str], Kind] = {
     ("next_events", "limit"): whole(1, 500),
     ("export_page", "after"): whole(0, BIGINT),
     ("prune", "before"): INSTANT,
+    ("register", "name"): NAME.optional(),
+    ("register", "kind"): Kind(["", "robot", 3, True, b"agent"]),
+    ("register", "role"): NAME.optional(),
+    ("register", "stream"): text(500),
+    ("register", "ttl_seconds"): whole(10, 604_800),
+    ("list_agents", "after"): NAME.optional(),
+    ("set_doing", "doing"): text(500).optional(),
+    ("counter_next", "kind"): Kind([*NAME.bad, "a/b"]),
+    ("counter_next", "count"): whole(1, 1_000),
+    ("applied", "after"): line(500).optional(),
+    ("claim_scopes", "ttl_seconds"): whole(1, 604_800),
+    ("list_leases", "kind"): Kind(["", "task", 3, True], required=False),
+    ("release_leases", "patterns"): SCOPES.optional(),
+    ("open_worktree", "patterns"): SCOPES.optional(),
+    ("learnings", "limit"): whole(1, 500),
+    **{(name, "ttl_seconds"): whole(1, 604_800).optional() for name in ("renew_leases", "renew_lock")},
+    **{(name, "ttl_seconds"): whole(1, 604_800) for name in ("acquire_lock", "lock")},
+    **{(name, "task"): Kind(HANDLE.bad, required=False) for name in ("claim_scopes", "check_scopes")},
+    ("list_leases", "task"): TASK_SHAPE.optional(),
+    **{
+        (name, "task"): HANDLE
+        for name in ("open_worktree", "set_worktree_state", "close_worktree", "adopt_worktree", "worktree_of")
+    },
+    ("worktree_of", "task"): Kind(TASK_SHAPE.bad),
 }
 MAY_MEAN_ALL = {"claim_batch", "claim_next", "claim_review", "approve_all", "list_tasks", "stats", "status", "lint"} | {
-    *("why_idle", "list_events", "search_events", "next_events", "tail_events")
+    *("why_idle", "list_events", "search_events", "next_events", "tail_events"),
+    *("list_leases", "list_sessions", "list_worktrees"),
 }  # None as a project means every project
 
 
@@ -260,6 +310,34 @@ GOOD: dict[str, dict[str, Any]] = {
     "next_events": {"consumer": "c"},
     "tail_events": {},
     "prune": {},
+    "register": {"name": "zoe"},
+    "heartbeat": {},
+    "set_doing": {"doing": "this"},
+    "list_agents": {},
+    "list_sessions": {},
+    "end_session": {},
+    "tell_losses": {},
+    "lost": {},
+    "learnings": {},
+    "claim_scopes": {"patterns": ["docs"]},
+    "check_scopes": {"patterns": ["src"]},
+    "list_leases": {},
+    "renew_leases": {"fences": [1]},
+    "release_leases": {"fences": [1]},
+    "acquire_lock": {"name": "free"},
+    "renew_lock": {"name": "mine"},
+    "release_lock": {"name": "mine"},
+    "lock": {"name": "free"},
+    "open_worktree": {"task": "TASK-7@1", "branch": "b", "root": "/r"},
+    "set_worktree_state": {"task": "TASK-1", "state": "gating"},
+    "close_worktree": {"task": "TASK-1"},
+    "adopt_worktree": {"task": "TASK-1"},
+    "worktree_of": {"task": "TASK-1"},
+    "list_worktrees": {},
+    "mark_applied": {"stream": "s", "event_keys": ["k"]},
+    "applied": {"stream": "s"},
+    "counter_next": {"kind": "adr"},
+    "sweep": {},
 }
 # Tested where they are at home: what they take is no value but a file or a connection.
 ELSEWHERE = {"adopt", "using", "close"}
@@ -287,7 +365,7 @@ def test_every_parameter_of_every_operation_has_its_bad_values() -> None:
 
 @pytest.fixture
 def stage(board: Coordinator) -> Coordinator:
-    """One task that alice holds, one BLOCKED, one that bob submitted, one DONE, two TODO, and a reader."""
+    """Tasks: two that alice holds, one BLOCKED, one that bob submitted, one DONE, two TODO; a reader; her session."""
     for _ in range(5):
         board.dispatch(title="T", role="worker")
     board.dispatch(title="Waits", role="worker", depends_on=["TASK-5"])
@@ -296,6 +374,12 @@ def stage(board: Coordinator) -> Coordinator:
     board.complete(handle=board.claim_task(task="TASK-3", agent="bob"), review=True, agent="bob")
     board.complete(handle=board.claim_task(task="TASK-4"))
     board.next_events(consumer="c", from_start=True)
+    board.session = board.register(name="alice").id
+    board.claim_scopes(patterns=["lib"])
+    board.acquire_lock(name="mine")
+    board.open_worktree(task="TASK-1", branch="b", root="/r", patterns=["src"])
+    board.dispatch(title="T", role="worker")
+    board.claim_task(task="TASK-7")
     return board
 
 
@@ -303,6 +387,9 @@ def stage(board: Coordinator) -> Coordinator:
 def test_bad_values_are_refused_and_change_nothing(stage: Coordinator, board_url: str, operation: str) -> None:
     def call(**values: Any) -> Any:
         answer = getattr(stage, operation)(**GOOD[operation] | values)
+        if operation == "lock":
+            with answer as held:
+                return held
         return list(answer) if operation == "export" else answer
 
     before = dump(board_url)
@@ -366,7 +453,8 @@ def test_values_at_their_limits_are_taken(board: Coordinator) -> None:
         dedup_key="k" * 200,
         max_attempts=1000,
     ).task
-    claim = board.claim_next(role="🚀" * 100, lease_seconds=604_800, agent="a" * 100, session="s" * 100)
+    session = board.register(name="a" * 100).id
+    claim = board.claim_next(role="🚀" * 100, lease_seconds=604_800, agent="a" * 100, session=session)
     board.log_progress(handle=claim, note="🚀" * 10_000, agent="a" * 100)
     board.block(handle=claim, reason="🚀" * 1_000, agent="a" * 100)
     board.unblock(task=task.id, note="n" * 10_000)

@@ -146,10 +146,11 @@ def test_respect_dependencies_false_takes_what_waits_but_not_what_is_set_aside(b
 def test_a_claim_carries_handle_lease_and_all_that_the_caller_holds(board: Coordinator, board_url: str) -> None:
     for _ in range(2):
         board.dispatch(title="T", role="worker")
-    first = board.claim_next(role="worker", lease_seconds=60, session="s-1")
+    session = board.register(name="alice").id
+    first = board.claim_next(role="worker", lease_seconds=60, session=session)
     second = board.claim_next(role="worker")
     assert (first.handle, first.attempt, first.task.handle) == ("TASK-1@1", 1, "TASK-1@1")
-    assert (first.task.assigned_agent, first.task.session_id, first.task.claimed_by) == ("alice", "s-1", "alice")
+    assert (first.task.assigned_agent, first.task.session_id, first.task.claimed_by) == ("alice", session, "alice")
     assert second.holding == ("TASK-1@1", "TASK-2@1")
     now = datetime.now(UTC)
     assert abs(first.lease_until - now - timedelta(seconds=60)) < timedelta(seconds=5)

@@ -50,7 +50,8 @@ def test_claim_by_id_takes_an_expired_lease_too_also_ones_own(board: Coordinator
 
 def test_an_expiry_names_the_former_holder_in_attempt_history_and_event(board: Coordinator, board_url: str) -> None:
     """QL-01: the crash itself is played by real processes among the races; here is what is left behind."""
-    board.claim_next(role="worker", session="s-1")
+    session = board.register(name="alice").id
+    board.claim_next(role="worker", session=session)
     age(board_url, 901)
     again = board.claim_next(role="worker", agent="bob")
     assert (again.attempt, again.task.expiries) == (2, 1)
@@ -63,7 +64,7 @@ def test_an_expiry_names_the_former_holder_in_attempt_history_and_event(board: C
     assert (expiry.action, expiry.agent, expiry.attempt) == ("EXPIRE", "system", 1)
     assert "alice" in expiry.detail
     event = board.list_events(event_type="task.lease_expired")[0]
-    assert (event.payload["former_holder"], event.payload["former_session"]) == ("alice", "s-1")
+    assert (event.payload["former_holder"], event.payload["former_session"]) == ("alice", session)
     assert event.payload["attempt"] == "1"
     assert board.claim_next(role="worker", agent="carol") is None, "it comes back exactly once"
     assert_sound(board_url)

@@ -82,8 +82,9 @@ def test_another_session_of_the_same_agent_is_the_same_agent(board: Coordinator,
     import coordinate
 
     task = board.dispatch(title="T", role="worker").task.id
-    board.complete(handle=board.claim_task(task=task, session="s-1"), review=True)
-    with coordinate.connect(board_url, agent="alice", session="s-2") as other, refused(board_url, SelfReview):
+    first, second = board.register(name="alice").id, board.register(name="alice").id
+    board.complete(handle=board.claim_task(task=task, session=first), review=True)
+    with coordinate.connect(board_url, agent="alice", session=second) as other, refused(board_url, SelfReview):
         other.approve(task=task)
 
 

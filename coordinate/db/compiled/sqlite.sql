@@ -70,6 +70,27 @@ ORDER BY event_feed.position
 
 LIMIT :limit;
 
+-- name: said_after
+-- why: What other agents said behind a position: events with a message, in the one order.
+-- takes: after integer, not_by text, limit integer
+-- gives: position integer, created_at instant, event_type text, payload json, ttl_seconds integer, project text, agent
+--   text, ref text, message text
+SELECT event_feed.position, events.created_at, events.event_type, events.payload, events.ttl_seconds, events.project,
+    events.agent, events.ref, events.message
+FROM event_feed JOIN events ON events.id = event_feed.event_id
+WHERE event_feed.position > :after AND events.message != '' AND (events.agent IS NULL OR events.agent != :not_by)
+ORDER BY event_feed.position
+
+LIMIT :limit;
+
+-- name: said_count
+-- why: How much other agents said behind a position.
+-- takes: after integer, not_by text
+-- gives: count integer
+SELECT count(event_feed.position) AS count
+FROM event_feed JOIN events ON events.id = event_feed.event_id
+WHERE event_feed.position > :after AND events.message != '' AND (events.agent IS NULL OR events.agent != :not_by);
+
 -- name: events_latest
 -- why: The newest events, newest first, numbered yet or not; `before` pages back by position.
 -- takes: event_type text, ref text, project text, agent text, before integer, limit integer
@@ -175,6 +196,321 @@ WHERE event_cursors.consumer = :consumer AND event_cursors.acknowledged < :posit
     :position
 RETURNING delivered, acknowledged;
 
+-- name: scopes_near
+-- why: Unreleased scope leases whose leading path lies above or below one: the only ones that can overlap it.
+-- takes: project text, above list, below text, beyond text
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant, live boolean
+SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason,
+    leases.told_at, leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at >
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AS live
+FROM leases
+WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.project = :project AND (leases.prefix IN (SELECT
+    value FROM json_each(:above)) = 1 OR leases.prefix >= :below AND leases.prefix < :beyond)
+ORDER BY leases.id;
+
+-- name: lease_insert
+-- why: A scope lease; without an end when it is bound to an open worktree.
+-- takes: kind text, project text, resource text, prefix text, mode text, agent text, session text, task_id text,
+--   attempt integer, worktree_id integer, fence integer, ttl_seconds integer
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+INSERT INTO leases (kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence,
+    ttl_seconds, acquired_at, expires_at) VALUES (:kind, :project, :resource, :prefix, :mode, :agent, :session,
+    :task_id, :attempt, :worktree_id, :fence, CAST(:ttl_seconds AS BIGINT), strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), CASE
+    WHEN (CAST(:worktree_id AS BIGINT) IS NOT NULL) THEN NULL ELSE strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
+    (CAST(:ttl_seconds AS BIGINT)) || ' seconds') END)
+RETURNING id, kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence, depth,
+    ttl_seconds, acquired_at, expires_at, released_at, release_reason, told_at;
+
+-- name: lock_insert
+-- why: A lock, unless somebody holds it: the unique index decides.
+-- takes: kind text, project text, resource text, prefix text, mode text, agent text, session text, task_id text,
+--   attempt integer, worktree_id integer, fence integer, ttl_seconds integer
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+INSERT INTO leases (kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence,
+    ttl_seconds, acquired_at, expires_at) VALUES (:kind, :project, :resource, :prefix, :mode, :agent, :session,
+    :task_id, :attempt, :worktree_id, :fence, CAST(:ttl_seconds AS BIGINT), strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), CASE
+    WHEN (CAST(:worktree_id AS BIGINT) IS NOT NULL) THEN NULL ELSE strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
+    (CAST(:ttl_seconds AS BIGINT)) || ' seconds') END) ON CONFLICT DO NOTHING
+RETURNING id, kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence, depth,
+    ttl_seconds, acquired_at, expires_at, released_at, release_reason, told_at;
+
+-- name: lock_held
+-- why: Who holds a lock (perhaps beyond its time).
+-- takes: project text, resource text
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant, live boolean
+SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason,
+    leases.told_at, leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at >
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AS live
+FROM leases
+WHERE leases.kind = 'lock' AND leases.released_at IS NULL AND leases.project = :project AND leases.resource = :resource;
+
+-- name: lock_expire
+-- why: End a lock whose time is over, before somebody else takes it.
+-- takes: project text, resource text
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+UPDATE leases SET released_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), release_reason='expired'
+WHERE leases.kind = 'lock' AND leases.released_at IS NULL AND leases.expires_at <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+    AND leases.project = :project AND leases.resource = :resource
+RETURNING id, kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence, depth,
+    ttl_seconds, acquired_at, expires_at, released_at, release_reason, told_at;
+
+-- name: lock_nest
+-- why: The same session takes the lock once more.
+-- takes: ttl_seconds integer, project text, resource text, session text
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+UPDATE leases SET depth=(leases.depth + 1), expires_at=max(leases.expires_at, strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
+    (:ttl_seconds) || ' seconds'))
+WHERE leases.kind = 'lock' AND leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at >
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND leases.project = :project AND leases.resource = :resource AND
+    leases.session_id = :session
+RETURNING id, kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence, depth,
+    ttl_seconds, acquired_at, expires_at, released_at, release_reason, told_at;
+
+-- name: lock_unnest
+-- why: One level of a nested lock less.
+-- takes: id integer
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+UPDATE leases SET depth=(leases.depth - 1)
+WHERE leases.id = :id AND leases.released_at IS NULL AND leases.depth > 1
+RETURNING id, kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence, depth,
+    ttl_seconds, acquired_at, expires_at, released_at, release_reason, told_at;
+
+-- name: lease_renew
+-- why: Renew a live lease to its full length from now; never to less, never one that is past or released.
+-- takes: ttl_seconds integer, fence integer
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+UPDATE leases SET expires_at=max(leases.expires_at, strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:ttl_seconds AS
+    BIGINT), leases.ttl_seconds)) || ' seconds'))
+WHERE leases.fence = :fence AND leases.released_at IS NULL AND leases.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+RETURNING id, kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence, depth,
+    ttl_seconds, acquired_at, expires_at, released_at, release_reason, told_at;
+
+-- name: lease_end
+-- why: End a lease that nobody ended before.
+-- takes: reason text, id integer
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+UPDATE leases SET released_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), release_reason=:reason
+WHERE leases.id = :id AND leases.released_at IS NULL
+RETURNING id, kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence, depth,
+    ttl_seconds, acquired_at, expires_at, released_at, release_reason, told_at;
+
+-- name: lease_by_fence
+-- why: The lease of a fence, locked.
+-- takes: fence integer
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant, live boolean
+SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason,
+    leases.told_at, leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at >
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AS live
+FROM leases
+WHERE leases.fence = :fence;
+
+-- name: lease_share
+-- why: Hold a lease's row still while a task is set aside on it: its end waits, or was before.
+-- takes: id integer
+-- gives: id integer
+SELECT leases.id
+FROM leases
+WHERE leases.id = :id;
+
+-- name: lease_lives
+-- why: Whether it still lives, in a statement after the lock.
+-- takes: id integer
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
+FROM leases
+WHERE leases.id = :id AND leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at >
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now'));
+
+-- name: leases_of_task
+-- why: Unreleased scope leases bound to a task, but to no worktree: they end with the hold.
+-- takes: task_id text
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
+FROM leases
+WHERE leases.released_at IS NULL AND leases.task_id = :task_id AND leases.worktree_id IS NULL
+ORDER BY leases.id;
+
+-- name: leases_of_worktree
+-- why: Unreleased leases of a worktree.
+-- takes: worktree_id integer
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
+FROM leases
+WHERE leases.released_at IS NULL AND leases.worktree_id = :worktree_id
+ORDER BY leases.id;
+
+-- name: leases_of_session
+-- why: Unreleased leases of a session; what a held task or an open worktree keeps ends with that.
+-- takes: session text, limit integer
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
+FROM leases
+WHERE leases.released_at IS NULL AND leases.session_id = :session AND leases.task_id IS NULL
+ORDER BY leases.id
+
+LIMIT :limit;
+
+-- name: scopes_of_session
+-- why: What a session holds of some patterns; what an open worktree keeps ends with that.
+-- takes: session text, project text, resources list, limit integer
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
+FROM leases
+WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :session AND leases.worktree_id IS
+    NULL AND leases.project = :project AND leases.resource IN (SELECT value FROM json_each(:resources)) = 1
+ORDER BY leases.id
+
+LIMIT :limit;
+
+-- name: leases_give
+-- why: What is bound to a task goes to its new holder; what its worktree keeps stays with that.
+-- takes: agent text, attempt integer, task_id text
+-- gives: id integer
+UPDATE leases SET agent=:agent, session_id=NULL, attempt=:attempt
+WHERE leases.released_at IS NULL AND leases.task_id = :task_id AND leases.worktree_id IS NULL
+RETURNING id;
+
+-- name: leases_keep
+-- why: The scopes of a task last as long as its hold, like which they may be renewed until somebody has ended them.
+-- takes: until instant, task_id text
+-- gives: nothing
+UPDATE leases SET expires_at=max(leases.expires_at, :until)
+WHERE leases.released_at IS NULL AND leases.task_id = :task_id AND leases.worktree_id IS NULL;
+
+-- name: lease_bind
+-- why: An own lease becomes one of a held task.
+-- takes: task_id text, attempt integer, id integer
+-- gives: nothing
+UPDATE leases SET task_id=:task_id, attempt=:attempt
+WHERE leases.id = :id AND leases.released_at IS NULL AND leases.task_id IS NULL;
+
+-- name: leases_take_over
+-- why: An adopted worktree's leases are the adopter's.
+-- takes: agent text, session text, worktree_id integer
+-- gives: id integer
+UPDATE leases SET agent=:agent, session_id=:session
+WHERE leases.released_at IS NULL AND leases.worktree_id = :worktree_id
+RETURNING id;
+
+-- name: leases_bind
+-- why: What is bound to a task belongs to its open worktree from now on, and has no end.
+-- takes: worktree_id integer, task_id text
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+UPDATE leases SET worktree_id=:worktree_id, expires_at=NULL
+WHERE leases.released_at IS NULL AND leases.task_id = :task_id AND leases.worktree_id IS NULL AND leases.kind = 'scope'
+RETURNING id, kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence, depth,
+    ttl_seconds, acquired_at, expires_at, released_at, release_reason, told_at;
+
+-- name: leases_past
+-- why: A batch of leases whose time is over, locked; the longest past first.
+-- takes: limit integer
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
+FROM leases
+WHERE leases.released_at IS NULL AND leases.expires_at <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+ORDER BY leases.expires_at, leases.id
+
+LIMIT :limit;
+
+-- name: leases_list
+-- why: Leases by kind, holder or project; the live ones, or all; `before` (an id) pages back.
+-- takes: kind text, project text, agent text, task_id text, all integer, before integer, limit integer
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant, live boolean
+SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason,
+    leases.told_at, leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at >
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AS live
+FROM leases
+WHERE (CAST(:kind AS TEXT) IS NULL OR leases.kind = :kind) AND (CAST(:project AS TEXT) IS NULL OR leases.project =
+    :project) AND (CAST(:agent AS TEXT) IS NULL OR leases.agent = :agent) AND (CAST(:task_id AS TEXT) IS NULL OR
+    leases.task_id = :task_id) AND (CAST(:all AS BIGINT) = 1 OR leases.released_at IS NULL AND (leases.expires_at IS
+    NULL OR leases.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))) AND (CAST(:before AS BIGINT) IS NULL OR
+    leases.id < :before)
+ORDER BY leases.id DESC
+
+LIMIT :limit;
+
+-- name: tasks_unpark_from
+-- why: Put a batch of tasks that were set aside on a lease back into the queue, in their old places.
+-- takes: lease_id integer, limit integer
+-- gives: id text
+WITH set_aside AS
+(SELECT tasks.id AS id
+FROM tasks
+WHERE tasks.parked = 'scope' AND tasks.parked_on = :lease_id
+ORDER BY tasks.number
+
+LIMIT :limit)
+UPDATE tasks SET parked=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END,
+    parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.not_before ELSE NULL
+    END, parked_on=NULL
+WHERE tasks.id IN (SELECT set_aside.id
+FROM set_aside) AND tasks.parked = 'scope'
+RETURNING id;
+
+-- name: counter_next
+-- why: Mint `count` numbers above a floor and above every number minted before; the answer is the last of them.
+-- takes: kind text, floor integer, count integer
+-- gives: value integer
+INSERT INTO counters (kind, value) VALUES (:kind, (CAST(:floor AS BIGINT) + :count)) ON CONFLICT (kind) DO UPDATE SET
+    value = (max(counters.value, :floor) + :count)
+RETURNING value;
+
 -- ===== work: tasks, claims, dependencies, review, notes, history =====
 
 -- name: queue_due
@@ -196,7 +532,7 @@ WHERE tasks.parked != '') <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS parked;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 WITH expired AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -214,7 +550,7 @@ FROM expired) AND tasks.status = 'IN_PROGRESS' AND tasks.lease_until <= strftime
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at;
+    updated_at, finished_at, scoped, parked_on;
 
 -- name: task_take_back
 -- why: The same for one task, before it is claimed by name.
@@ -224,7 +560,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 UPDATE tasks SET status=CASE WHEN (tasks.expiries + 1 >= tasks.max_attempts) THEN 'BLOCKED' ELSE 'TODO' END,
     assigned_agent=NULL, session_id=NULL, lease_until=NULL, expiries=(tasks.expiries + 1), parked=CASE WHEN
     (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END, parked_until=CASE WHEN
@@ -235,7 +571,7 @@ WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.lease_until
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at;
+    updated_at, finished_at, scoped, parked_on;
 
 -- name: queue_unpark
 -- why: Put a batch of what is due back into the queue, in its old place. Not a change: no revision, no event.
@@ -248,17 +584,22 @@ WHERE tasks.parked != '' AND tasks.parked_until <= strftime('%Y-%m-%dT%H:%M:%fZ'
 ORDER BY tasks.parked_until, tasks.number
 
 LIMIT :limit)
-UPDATE tasks SET parked='', parked_until=NULL, reserved_for=NULL
+UPDATE tasks SET parked=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END,
+    parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.not_before ELSE NULL
+    END, reserved_for=NULL, parked_on=NULL
 WHERE tasks.id IN (SELECT due.id
 FROM due) AND tasks.parked != '' AND tasks.parked_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 RETURNING id;
 
 -- name: task_unpark
--- why: The same for one task, before it is claimed by name.
+-- why: The same for one task before it is claimed by name; what is in the way of its scopes is looked at anew.
 -- takes: task_id text
 -- gives: id text
-UPDATE tasks SET parked='', parked_until=NULL, reserved_for=NULL
-WHERE tasks.id = :task_id AND tasks.parked != '' AND tasks.parked_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+UPDATE tasks SET parked=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END,
+    parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.not_before ELSE NULL
+    END, reserved_for=NULL, parked_on=NULL
+WHERE tasks.id = :task_id AND (tasks.parked = 'scope' OR tasks.parked != '' AND tasks.parked_until <=
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 RETURNING id;
 
 -- name: claim_next
@@ -269,7 +610,7 @@ RETURNING id;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -291,7 +632,7 @@ FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND task
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at;
+    updated_at, finished_at, scoped, parked_on;
 
 -- name: claim_next_project
 -- why: Take the first ready tasks of a role in one project.
@@ -301,7 +642,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -324,7 +665,7 @@ FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND task
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at;
+    updated_at, finished_at, scoped, parked_on;
 
 -- name: claim_next_any
 -- why: Take the first tasks of a role although they wait for others (`--respect-deps=false`); no index walk.
@@ -334,7 +675,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -356,7 +697,7 @@ FROM picked) AND tasks.status = 'TODO' AND tasks.parked = ''
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at;
+    updated_at, finished_at, scoped, parked_on;
 
 -- name: claim_next_any_project
 -- why: The same in one project.
@@ -366,7 +707,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -388,7 +729,7 @@ FROM picked) AND tasks.status = 'TODO' AND tasks.parked = ''
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at;
+    updated_at, finished_at, scoped, parked_on;
 
 -- name: claim_task
 -- why: Take one task by name, if it is ready.
@@ -398,7 +739,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:session,
     lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds AS BIGINT), (SELECT
     projects.lease_seconds
@@ -412,7 +753,7 @@ WHERE tasks.id = :task_id AND tasks.status = 'TODO' AND tasks.unmet_dependencies
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at;
+    updated_at, finished_at, scoped, parked_on;
 
 -- name: attempt_open
 -- why: The attempt that a claim opens: its number is the fencing token.
@@ -468,7 +809,7 @@ LIMIT :limit;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 UPDATE tasks SET lease_until=max(tasks.lease_until, strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds
     AS BIGINT), tasks.lease_seconds, 900)) || ' seconds')), revision=(tasks.revision + 1),
     updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
@@ -477,17 +818,17 @@ WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at;
+    updated_at, finished_at, scoped, parked_on;
 
 -- name: claim_keep
 -- why: Renew the lease as a sign of life: no revision, no history, no event.
 -- takes: lease_seconds integer, task_id text, attempt integer, agent text
--- gives: lease_until instant, lease_seconds integer
+-- gives: lease_until instant, lease_seconds integer, scoped boolean
 UPDATE tasks SET lease_until=max(tasks.lease_until, strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds
     AS BIGINT), tasks.lease_seconds, 900)) || ' seconds'))
 WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
     :agent
-RETURNING lease_until, lease_seconds;
+RETURNING lease_until, lease_seconds, scoped;
 
 -- name: claim_complete
 -- why: The work is done.
@@ -497,7 +838,7 @@ RETURNING lease_until, lease_seconds;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 UPDATE tasks SET status='DONE', assigned_agent=NULL, session_id=NULL, lease_until=NULL, result=coalesce(:result,
     tasks.result), revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
     finished_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
@@ -506,7 +847,7 @@ WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at;
+    updated_at, finished_at, scoped, parked_on;
 
 -- name: claim_submit
 -- why: The work is done and waits for a review.
@@ -516,7 +857,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 UPDATE tasks SET status='IN_REVIEW', assigned_agent=NULL, session_id=NULL, lease_until=NULL, reviewer=NULL,
     review_until=NULL, result=coalesce(:result, tasks.result), revision=(tasks.revision + 1),
     updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
@@ -525,7 +866,7 @@ WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at;
+    updated_at, finished_at, scoped, parked_on;
 
 -- name: claim_block
 -- why: The work cannot go on.
@@ -535,7 +876,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 UPDATE tasks SET status='BLOCKED', assigned_agent=NULL, session_id=NULL, lease_until=NULL, revision=(tasks.revision +
     1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
@@ -543,7 +884,7 @@ WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at;
+    updated_at, finished_at, scoped, parked_on;
 
 -- name: claim_release
 -- why: Give the task back, to be claimed again at once or after a while.
@@ -553,7 +894,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 UPDATE tasks SET status='TODO', assigned_agent=NULL, session_id=NULL, lease_until=NULL, not_before=CASE WHEN
     (CAST(:after_seconds AS BIGINT) IS NOT NULL) THEN strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (:after_seconds) ||
     ' seconds') ELSE tasks.not_before END, parked=CASE WHEN (CAST(:after_seconds AS BIGINT) IS NOT NULL) THEN 'later'
@@ -566,7 +907,7 @@ WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at;
+    updated_at, finished_at, scoped, parked_on;
 
 -- name: claim_transfer
 -- why: Hand the task to another agent: the next attempt begins with a fresh lease.
@@ -576,7 +917,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 UPDATE tasks SET assigned_agent=:to, session_id=NULL, lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
     (coalesce(CAST(:lease_seconds AS BIGINT), tasks.lease_seconds, 900)) || ' seconds'),
     lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT), tasks.lease_seconds, 900), attempt=(tasks.attempt + 1),
@@ -586,7 +927,7 @@ WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at;
+    updated_at, finished_at, scoped, parked_on;
 
 -- name: task
 -- why: One task.
@@ -596,12 +937,13 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
-    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
+    tasks.scoped, tasks.parked_on
 FROM tasks
 WHERE tasks.id = :task_id;
 
@@ -613,12 +955,13 @@ WHERE tasks.id = :task_id;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
-    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
+    tasks.scoped, tasks.parked_on
 FROM tasks
 WHERE tasks.id = :task_id;
 
@@ -638,12 +981,13 @@ WHERE tasks.id = :task_id;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
-    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
+    tasks.scoped, tasks.parked_on
 FROM tasks
 WHERE tasks.dedup_key = :dedup_key;
 
@@ -655,12 +999,13 @@ WHERE tasks.dedup_key = :dedup_key;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
-    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
+    tasks.scoped, tasks.parked_on
 FROM tasks
 WHERE tasks.id IN (SELECT value FROM json_each(:ids)) = 1
 ORDER BY tasks.number;
@@ -692,6 +1037,32 @@ INSERT INTO task_scopes (task_id, pattern, mode) VALUES (:task_id, :pattern, :mo
 DELETE FROM task_scopes
 WHERE task_scopes.task_id = :task_id;
 
+-- name: task_scoped
+-- why: It declares scopes, or some are bound to it: whoever takes or ends it looks at leases.
+-- takes: task_id text
+-- gives: nothing
+UPDATE tasks SET scoped=true
+WHERE tasks.id = :task_id;
+
+-- name: task_rescoped
+-- why: Its scopes were replaced: the next claimer looks anew at what is in the way.
+-- takes: task_id text
+-- gives: nothing
+UPDATE tasks SET parked=CASE WHEN (tasks.parked = 'scope') THEN CASE WHEN (tasks.not_before >
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END ELSE tasks.parked END, parked_until=CASE WHEN
+    (tasks.parked = 'scope') THEN CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN
+    tasks.not_before ELSE NULL END ELSE tasks.parked_until END, scoped=true, parked_on=NULL
+WHERE tasks.id = :task_id;
+
+-- name: task_set_aside
+-- why: A task that was just taken, but whose scopes another holds: as if never taken, and out of the way meanwhile.
+-- takes: parked text, parked_until instant, lease_id integer, task_id text
+-- gives: nothing
+UPDATE tasks SET status='TODO', assigned_agent=NULL, session_id=NULL, lease_until=NULL, attempt=(tasks.attempt - 1),
+    claimed_by=CASE WHEN (tasks.attempt > 1) THEN tasks.claimed_by ELSE NULL END, parked=:parked,
+    parked_until=:parked_until, revision=(tasks.revision - 1), parked_on=:lease_id
+WHERE tasks.id = :task_id;
+
 -- name: scopes_of
 -- why: What tasks declare.
 -- takes: ids list
@@ -709,7 +1080,7 @@ ORDER BY task_scopes.task_id, task_scopes.pattern;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
     THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN
     tasks.not_before ELSE NULL END, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
@@ -717,7 +1088,7 @@ WHERE tasks.id = :task_id AND tasks.status = 'BLOCKED'
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at;
+    updated_at, finished_at, scoped, parked_on;
 
 -- name: task_approve
 -- why: The review is passed.
@@ -727,14 +1098,14 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 UPDATE tasks SET status='DONE', reviewer=NULL, review_until=NULL, revision=(tasks.revision + 1),
     updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), finished_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE tasks.id = :task_id AND tasks.status = 'IN_REVIEW'
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at;
+    updated_at, finished_at, scoped, parked_on;
 
 -- name: task_reject
 -- why: Back into the queue; a new round of work begins.
@@ -744,7 +1115,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
     THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN
     tasks.not_before ELSE NULL END, reviewer=NULL, review_until=NULL, rejected_attempt=tasks.attempt,
@@ -753,7 +1124,7 @@ WHERE tasks.id = :task_id AND tasks.status = 'IN_REVIEW'
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at;
+    updated_at, finished_at, scoped, parked_on;
 
 -- name: task_cancel
 -- why: Nobody shall do it any more.
@@ -763,15 +1134,15 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 UPDATE tasks SET status='CANCELLED', assigned_agent=NULL, session_id=NULL, lease_until=NULL, parked='',
     parked_until=NULL, reserved_for=NULL, reviewer=NULL, review_until=NULL, revision=(tasks.revision + 1),
-    updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), finished_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+    updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), finished_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), parked_on=NULL
 WHERE tasks.id = :task_id AND tasks.status IN ('TODO', 'IN_PROGRESS', 'BLOCKED', 'IN_REVIEW')
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at;
+    updated_at, finished_at, scoped, parked_on;
 
 -- name: task_reopen
 -- why: Back into the queue, with fresh attempts and without a result.
@@ -781,7 +1152,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
     THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN
     tasks.not_before ELSE NULL END, result=NULL, revision=(tasks.revision + 1),
@@ -790,7 +1161,7 @@ WHERE tasks.id = :task_id AND tasks.status IN ('DONE', 'CANCELLED')
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at;
+    updated_at, finished_at, scoped, parked_on;
 
 -- name: task_edit
 -- why: Change what was given; what is absent stays.
@@ -801,7 +1172,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 UPDATE tasks SET title=:title, body=:body, role_boundary=:role, project=:project, priority=:priority,
     max_attempts=:max_attempts, not_before=:not_before, parked=CASE WHEN (tasks.parked IN ('scope', 'reserved')) THEN
     tasks.parked WHEN (tasks.status = 'TODO' AND :not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE
@@ -812,7 +1183,7 @@ WHERE tasks.id = :task_id
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at;
+    updated_at, finished_at, scoped, parked_on;
 
 -- name: task_touch
 -- why: Something about a task changed.
@@ -822,13 +1193,13 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 UPDATE tasks SET revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE tasks.id = :task_id
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at;
+    updated_at, finished_at, scoped, parked_on;
 
 -- name: tasks_lock
 -- why: Several tasks, locked in one order so that two batches never wait for each other.
@@ -838,12 +1209,13 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
-    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
+    tasks.scoped, tasks.parked_on
 FROM tasks
 WHERE tasks.id IN (SELECT value FROM json_each(:ids)) = 1
 ORDER BY tasks.number;
@@ -856,13 +1228,13 @@ ORDER BY tasks.number;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 UPDATE tasks SET priority=:priority, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE tasks.id IN (SELECT value FROM json_each(:ids)) = 1
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at;
+    updated_at, finished_at, scoped, parked_on;
 
 -- name: tasks_set_project
 -- why: A new project for several tasks.
@@ -872,13 +1244,13 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 UPDATE tasks SET project=:project, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE tasks.id IN (SELECT value FROM json_each(:ids)) = 1
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at;
+    updated_at, finished_at, scoped, parked_on;
 
 -- name: review_claim
 -- why: Take the first submitted task that nobody reviews and that the reviewer did not work on in this round.
@@ -888,7 +1260,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 WITH for_review AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -908,7 +1280,7 @@ FROM for_review) AND tasks.status = 'IN_REVIEW' AND (tasks.reviewer IS NULL OR t
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at;
+    updated_at, finished_at, scoped, parked_on;
 
 -- name: review_worked
 -- why: Whether somebody held the task in this round of work.
@@ -1104,12 +1476,13 @@ WHERE tasks.status IN ('DONE', 'CANCELLED'));
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
-    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
+    tasks.scoped, tasks.parked_on
 FROM tasks
 WHERE (CAST(:status AS TEXT) IS NULL OR tasks.status = :status) AND (CAST(:role AS TEXT) IS NULL OR tasks.role_boundary
     = :role) AND (CAST(:agent AS TEXT) IS NULL OR tasks.assigned_agent = :agent) AND (CAST(:project AS TEXT) IS NULL OR
@@ -1128,12 +1501,13 @@ LIMIT :limit;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
-    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
+    tasks.scoped, tasks.parked_on
 FROM tasks
 WHERE (CAST(:status AS TEXT) IS NULL OR tasks.status = :status) AND (CAST(:role AS TEXT) IS NULL OR tasks.role_boundary
     = :role) AND (CAST(:agent AS TEXT) IS NULL OR tasks.assigned_agent = :agent) AND (CAST(:project AS TEXT) IS NULL OR
@@ -1153,12 +1527,13 @@ LIMIT :limit;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
-    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
+    tasks.scoped, tasks.parked_on
 FROM tasks
 WHERE tasks.status = 'IN_PROGRESS' AND tasks.assigned_agent = :agent
 ORDER BY tasks.number
@@ -1184,12 +1559,13 @@ LIMIT :limit;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant
+--   instant, scoped boolean, parked_on integer
 SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
-    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
+    tasks.scoped, tasks.parked_on
 FROM tasks
 WHERE tasks.number > :after
 ORDER BY tasks.number
@@ -1283,18 +1659,22 @@ LIMIT :limit;
 -- name: queue_census
 -- why: Why a role finds nothing: how many of its tasks stand where, and the next due time.
 -- takes: role text, project text
--- gives: total integer, ready integer, waiting integer, later integer, held integer, blocked integer, in_review
---   integer, next_expiry instant, next_due instant
+-- gives: total integer, ready integer, waiting integer, later integer, scope integer, held integer, blocked integer,
+--   in_review integer, next_expiry instant, next_due instant
 SELECT count(tasks.id) AS total, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND NOT
-    (tasks.parked != '' AND tasks.parked_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))) THEN 1 ELSE 0 END), 0) AS
-    ready, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies > 0) THEN 1 ELSE 0 END), 0) AS
-    waiting, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked != '' AND
-    tasks.parked_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 1 ELSE 0 END), 0) AS later, coalesce(sum(CASE WHEN
+    (tasks.parked != '' AND (tasks.parked_until IS NULL OR tasks.parked_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))))
+    THEN 1 ELSE 0 END), 0) AS ready, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies > 0)
+    THEN 1 ELSE 0 END), 0) AS waiting, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0
+    AND tasks.parked != '' AND (tasks.parked_until IS NULL OR tasks.parked_until > strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now')) AND NOT (tasks.parked = 'scope' AND (tasks.parked_until IS NULL OR tasks.parked_until >
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')))) THEN 1 ELSE 0 END), 0) AS later, coalesce(sum(CASE WHEN (tasks.status =
+    'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = 'scope' AND (tasks.parked_until IS NULL OR
+    tasks.parked_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))) THEN 1 ELSE 0 END), 0) AS scope, coalesce(sum(CASE WHEN
     (tasks.status = 'IN_PROGRESS') THEN 1 ELSE 0 END), 0) AS held, coalesce(sum(CASE WHEN (tasks.status = 'BLOCKED')
     THEN 1 ELSE 0 END), 0) AS blocked, coalesce(sum(CASE WHEN (tasks.status = 'IN_REVIEW') THEN 1 ELSE 0 END), 0) AS
     in_review, min(CASE WHEN (tasks.status = 'IN_PROGRESS') THEN tasks.lease_until END) AS next_expiry, min(CASE WHEN
-    (tasks.parked != '' AND tasks.parked_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.parked_until END) AS
-    next_due
+    (tasks.parked != '' AND (tasks.parked_until IS NULL OR tasks.parked_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')))
+    THEN tasks.parked_until END) AS next_due
 FROM tasks
 WHERE tasks.role_boundary = :role AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) AND (tasks.status NOT
     IN ('DONE', 'CANCELLED'));
@@ -1422,3 +1802,320 @@ WHERE sqlite_sequence.name = :table;
 -- takes: table text, value integer
 -- gives: nothing
 INSERT INTO sqlite_sequence (name, seq) VALUES (:table, :value);
+
+-- ===== fleet: agents, sessions, scopes, locks, worktrees, replay =====
+
+-- name: agent_insert
+-- why: A durable name; whoever comes first makes it.
+-- takes: name text, kind text, role text
+-- gives: name text
+INSERT INTO agents (name, kind, role, created_at) VALUES (:name, :kind, :role, strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) ON
+    CONFLICT (name) DO NOTHING
+RETURNING name;
+
+-- name: agent_update
+-- why: What an agent is; what is absent stays.
+-- takes: kind text, role text, name text
+-- gives: nothing
+UPDATE agents SET kind=coalesce(:kind, agents.kind), role=coalesce(:role, agents.role)
+WHERE agents.name = :name;
+
+-- name: agent
+-- why: One agent.
+-- takes: name text
+-- gives: name text, kind text, role text, created_at instant
+SELECT agents.name, agents.kind, agents.role, agents.created_at
+FROM agents
+WHERE agents.name = :name;
+
+-- name: session_insert
+-- why: One run of an agent.
+-- takes: id text, agent text, host text, pid integer, project text, stream text, doing text, ttl_seconds integer
+-- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
+--   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text
+INSERT INTO sessions (id, agent, host, pid, project, stream, doing, ttl_seconds, started_at, heartbeat_at, last_call_at)
+    VALUES (:id, :agent, :host, :pid, :project, :stream, :doing, :ttl_seconds, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+RETURNING id, agent, host, pid, project, stream, doing, detail, ttl_seconds, started_at, heartbeat_at, last_call_at,
+    ended_at, end_reason;
+
+-- name: session
+-- why: One session.
+-- takes: id text
+-- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
+--   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text
+SELECT sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.project, sessions.stream, sessions.doing,
+    sessions.detail, sessions.ttl_seconds, sessions.started_at, sessions.heartbeat_at, sessions.last_call_at,
+    sessions.ended_at, sessions.end_reason
+FROM sessions
+WHERE sessions.id = :id;
+
+-- name: session_lock
+-- why: One session, locked: a sweep and a sign of life come one after the other.
+-- takes: id text
+-- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
+--   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text
+SELECT sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.project, sessions.stream, sessions.doing,
+    sessions.detail, sessions.ttl_seconds, sessions.started_at, sessions.heartbeat_at, sessions.last_call_at,
+    sessions.ended_at, sessions.end_reason
+FROM sessions
+WHERE sessions.id = :id;
+
+-- name: sessions_list
+-- why: Sessions, the latest sign of life first, with whether each is live.
+-- takes: agent text, project text, all integer, limit integer
+-- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
+--   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text, live
+--   boolean
+SELECT sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.project, sessions.stream, sessions.doing,
+    sessions.detail, sessions.ttl_seconds, sessions.started_at, sessions.heartbeat_at, sessions.last_call_at,
+    sessions.ended_at, sessions.end_reason, sessions.ended_at IS NULL AND strftime('%Y-%m-%dT%H:%M:%fZ',
+    sessions.heartbeat_at, (sessions.ttl_seconds) || ' seconds') >= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS live
+FROM sessions
+WHERE (CAST(:agent AS TEXT) IS NULL OR sessions.agent = :agent) AND (CAST(:project AS TEXT) IS NULL OR sessions.project
+    = :project) AND (CAST(:all AS BIGINT) = 1 OR sessions.ended_at IS NULL)
+ORDER BY sessions.heartbeat_at DESC, sessions.id
+
+LIMIT :limit;
+
+-- name: agents_list
+-- why: Agents by name, with how many of their sessions are live.
+-- takes: after text, limit integer
+-- gives: name text, kind text, role text, created_at instant, live_sessions integer, last_seen instant
+SELECT agents.name, agents.kind, agents.role, agents.created_at, (SELECT count(sessions.id) AS count_1
+FROM sessions
+WHERE sessions.agent = agents.name AND sessions.ended_at IS NULL AND strftime('%Y-%m-%dT%H:%M:%fZ',
+    sessions.heartbeat_at, (sessions.ttl_seconds) || ' seconds') >= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AS
+    live_sessions, (SELECT max(sessions.heartbeat_at) AS max_1
+FROM sessions
+WHERE sessions.agent = agents.name) AS last_seen
+FROM agents
+WHERE CAST(:after AS TEXT) IS NULL OR agents.name > :after
+ORDER BY agents.name
+
+LIMIT :limit;
+
+-- name: session_doing
+-- why: What a session is at; what is absent stays.
+-- takes: doing text, detail text, id text
+-- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
+--   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text
+UPDATE sessions SET doing=coalesce(:doing, sessions.doing), detail=coalesce(:detail, sessions.detail)
+WHERE sessions.id = :id
+RETURNING id, agent, host, pid, project, stream, doing, detail, ttl_seconds, started_at, heartbeat_at, last_call_at,
+    ended_at, end_reason;
+
+-- name: sessions_stale
+-- why: A batch of sessions without a sign of life for longer than their time, locked; the longest silent first.
+-- takes: limit integer
+-- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
+--   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text
+SELECT sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.project, sessions.stream, sessions.doing,
+    sessions.detail, sessions.ttl_seconds, sessions.started_at, sessions.heartbeat_at, sessions.last_call_at,
+    sessions.ended_at, sessions.end_reason
+FROM sessions
+WHERE sessions.ended_at IS NULL AND strftime('%Y-%m-%dT%H:%M:%fZ', sessions.heartbeat_at, (sessions.ttl_seconds) ||
+    ' seconds') < strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+ORDER BY sessions.heartbeat_at, sessions.id
+
+LIMIT :limit;
+
+-- name: session_end
+-- why: The run is over.
+-- takes: reason text, id text
+-- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
+--   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text
+UPDATE sessions SET ended_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), end_reason=:reason
+WHERE sessions.id = :id AND sessions.ended_at IS NULL
+RETURNING id, agent, host, pid, project, stream, doing, detail, ttl_seconds, started_at, heartbeat_at, last_call_at,
+    ended_at, end_reason;
+
+-- name: session_due
+-- why: Whether a call of this session must write a sign of life, renew something, or tell of a loss; mostly none.
+-- takes: id text
+-- gives: agent text, ended_at instant, end_reason text, beat boolean, renew boolean, lost boolean
+SELECT sessions.agent, sessions.ended_at, sessions.end_reason, strftime('%Y-%m-%dT%H:%M:%fZ', sessions.heartbeat_at,
+    (sessions.ttl_seconds / (4 + 0.0)) || ' seconds') < strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS beat, (EXISTS (SELECT
+    leases.id
+FROM leases
+WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :id AND leases.expires_at >
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND leases.expires_at < strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
+    (leases.ttl_seconds / (2 + 0.0)) || ' seconds'))) OR (EXISTS (SELECT leases.id
+FROM leases
+WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :id AND leases.task_id IS NULL AND
+    leases.expires_at <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))) OR (EXISTS (SELECT tasks.number
+FROM tasks
+WHERE tasks.status = 'IN_PROGRESS' AND tasks.session_id = :id AND tasks.lease_until > strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now') AND tasks.lease_until < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (tasks.lease_seconds / (2 + 0.0)) ||
+    ' seconds'))) AS renew, (EXISTS (SELECT leases.id
+FROM leases
+WHERE leases.session_id = :id AND leases.release_reason IN ('expired', 'swept') AND leases.told_at IS NULL)) OR (EXISTS
+    (SELECT attempts.attempt
+FROM attempts
+WHERE attempts.session_id = :id AND attempts.outcome = 'expired' AND attempts.told_at IS NULL)) AS lost
+FROM sessions
+WHERE sessions.id = :id;
+
+-- name: session_beat
+-- why: A sign of life; one that was swept as stale is back, one that was ended on purpose is not.
+-- takes: id text
+-- gives: nothing
+UPDATE sessions SET heartbeat_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), last_call_at=strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now'), ended_at=NULL, end_reason=''
+WHERE sessions.id = :id AND sessions.end_reason != 'ended';
+
+-- name: session_renew_leases
+-- why: Renew the live scope leases of a session whose time is half over, each for its own length; never a lock.
+-- takes: id text
+-- gives: nothing
+UPDATE leases SET expires_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (leases.ttl_seconds) || ' seconds')
+WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :id AND leases.expires_at >
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND leases.expires_at < strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
+    (leases.ttl_seconds / (2 + 0.0)) || ' seconds');
+
+-- name: session_past_leases
+-- why: Scope leases of a session whose time is over and that no task keeps: it lost them, though nobody took them yet.
+-- takes: id text, limit integer
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
+FROM leases
+WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :id AND leases.task_id IS NULL AND
+    leases.expires_at <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+ORDER BY leases.id
+
+LIMIT :limit;
+
+-- name: session_renew_tasks
+-- why: Renew the live claims of a session whose time is half over.
+-- takes: id text
+-- gives: nothing
+UPDATE tasks SET lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (tasks.lease_seconds) || ' seconds')
+WHERE tasks.status = 'IN_PROGRESS' AND tasks.session_id = :id AND tasks.lease_until > strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now') AND tasks.lease_until < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (tasks.lease_seconds / (2 + 0.0)) ||
+    ' seconds');
+
+-- name: session_lost_leases
+-- why: Leases that a session lost and was not told of; told with this.
+-- takes: id text, limit integer
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+UPDATE leases SET told_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE leases.id IN (SELECT leases.id
+FROM leases
+WHERE leases.session_id = :id AND leases.release_reason IN ('expired', 'swept') AND leases.told_at IS NULL
+ORDER BY leases.id
+
+LIMIT :limit) AND leases.told_at IS NULL
+RETURNING id, kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence, depth,
+    ttl_seconds, acquired_at, expires_at, released_at, release_reason, told_at;
+
+-- name: session_lost_claims
+-- why: Claims that a session lost and was not told of; told with this.
+-- takes: id text
+-- gives: task_id text, attempt integer
+UPDATE attempts SET told_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE attempts.session_id = :id AND attempts.outcome = 'expired' AND attempts.told_at IS NULL
+RETURNING task_id, attempt;
+
+-- name: worktree_insert
+-- why: A working copy in which a task's changes live; one live for each task, by constraint.
+-- takes: task_id text, agent text, session text, project text, branch text, root text, base text
+-- gives: id integer, task_id text, agent text, session_id text, project text, branch text, root text, base text, state
+--   text, created_at instant, updated_at instant, closed_at instant, close_reason text
+INSERT INTO worktrees (task_id, agent, session_id, project, branch, root, base, state, created_at, updated_at) VALUES
+    (:task_id, :agent, :session, :project, :branch, :root, :base, 'open', strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) ON CONFLICT DO NOTHING
+RETURNING id, task_id, agent, session_id, project, branch, root, base, state, created_at, updated_at, closed_at,
+    close_reason;
+
+-- name: worktree_of_task
+-- why: The open worktree of a task, locked for the verb that follows.
+-- takes: task_id text
+-- gives: id integer, task_id text, agent text, session_id text, project text, branch text, root text, base text, state
+--   text, created_at instant, updated_at instant, closed_at instant, close_reason text
+SELECT worktrees.id, worktrees.task_id, worktrees.agent, worktrees.session_id, worktrees.project, worktrees.branch,
+    worktrees.root, worktrees.base, worktrees.state, worktrees.created_at, worktrees.updated_at, worktrees.closed_at,
+    worktrees.close_reason
+FROM worktrees
+WHERE worktrees.task_id = :task_id AND worktrees.closed_at IS NULL;
+
+-- name: worktree_seen
+-- why: The open worktree of a task, for whoever only looks.
+-- takes: task_id text
+-- gives: id integer, task_id text, agent text, session_id text, project text, branch text, root text, base text, state
+--   text, created_at instant, updated_at instant, closed_at instant, close_reason text
+SELECT worktrees.id, worktrees.task_id, worktrees.agent, worktrees.session_id, worktrees.project, worktrees.branch,
+    worktrees.root, worktrees.base, worktrees.state, worktrees.created_at, worktrees.updated_at, worktrees.closed_at,
+    worktrees.close_reason
+FROM worktrees
+WHERE worktrees.task_id = :task_id AND worktrees.closed_at IS NULL;
+
+-- name: worktree_state
+-- why: Where its changes stand.
+-- takes: state text, id integer
+-- gives: id integer, task_id text, agent text, session_id text, project text, branch text, root text, base text, state
+--   text, created_at instant, updated_at instant, closed_at instant, close_reason text
+UPDATE worktrees SET state=:state, updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE worktrees.id = :id AND worktrees.closed_at IS NULL
+RETURNING id, task_id, agent, session_id, project, branch, root, base, state, created_at, updated_at, closed_at,
+    close_reason;
+
+-- name: worktree_close
+-- why: Merged or aborted: it is over.
+-- takes: state text, reason text, id integer
+-- gives: id integer, task_id text, agent text, session_id text, project text, branch text, root text, base text, state
+--   text, created_at instant, updated_at instant, closed_at instant, close_reason text
+UPDATE worktrees SET state=:state, updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
+    closed_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), close_reason=:reason
+WHERE worktrees.id = :id AND worktrees.closed_at IS NULL
+RETURNING id, task_id, agent, session_id, project, branch, root, base, state, created_at, updated_at, closed_at,
+    close_reason;
+
+-- name: worktree_adopt
+-- why: Another agent goes on in it.
+-- takes: agent text, session text, id integer
+-- gives: id integer, task_id text, agent text, session_id text, project text, branch text, root text, base text, state
+--   text, created_at instant, updated_at instant, closed_at instant, close_reason text
+UPDATE worktrees SET agent=:agent, session_id=:session, updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE worktrees.id = :id AND worktrees.closed_at IS NULL
+RETURNING id, task_id, agent, session_id, project, branch, root, base, state, created_at, updated_at, closed_at,
+    close_reason;
+
+-- name: worktrees_list
+-- why: Worktrees, the newest first; `before` (an id) pages back.
+-- takes: project text, all integer, before integer, limit integer
+-- gives: id integer, task_id text, agent text, session_id text, project text, branch text, root text, base text, state
+--   text, created_at instant, updated_at instant, closed_at instant, close_reason text
+SELECT worktrees.id, worktrees.task_id, worktrees.agent, worktrees.session_id, worktrees.project, worktrees.branch,
+    worktrees.root, worktrees.base, worktrees.state, worktrees.created_at, worktrees.updated_at, worktrees.closed_at,
+    worktrees.close_reason
+FROM worktrees
+WHERE (CAST(:project AS TEXT) IS NULL OR worktrees.project = :project) AND (CAST(:all AS BIGINT) = 1 OR
+    worktrees.closed_at IS NULL) AND (CAST(:before AS BIGINT) IS NULL OR worktrees.id < :before)
+ORDER BY worktrees.id DESC
+
+LIMIT :limit;
+
+-- name: applied_insert
+-- why: An event that a stream has applied; a second time changes nothing.
+-- takes: stream text, event_key text
+-- gives: event_key text
+INSERT INTO applied_events (stream, event_key, applied_at) VALUES (:stream, :event_key, strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now')) ON CONFLICT (stream, event_key) DO NOTHING
+RETURNING event_key;
+
+-- name: applied_list
+-- why: What a stream has applied, by key; `after` pages on.
+-- takes: stream text, after text, limit integer
+-- gives: event_key text, applied_at instant
+SELECT applied_events.event_key, applied_events.applied_at
+FROM applied_events
+WHERE applied_events.stream = :stream AND (CAST(:after AS TEXT) IS NULL OR applied_events.event_key > :after)
+ORDER BY applied_events.event_key
+
+LIMIT :limit;

@@ -1,0 +1,158 @@
+"""Worktrees: working copies in which a task's changes live. This door looks with git, the board does not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from coordinate import errors
+from coordinate.cli import git
+from coordinate.cli.shared import Call, as_path, as_text, command, given
+from coordinate.states import WORKTREE_CLOSED, WORKTREE_STATES
+
+if TYPE_CHECKING:
+    from coordinate.records import Worktree
+
+NUL = "\0"
+
+task_argument = click.argument("task", metavar="TASK-ID")
+reason_option = click.option("--reason", help="Why.")
+base_option = click.option("--base", help="What it was to be merged into. Default: as `worktree open` said.")
+force_option = click.option("--force", is_flag=True, help="Although work could be lost; it is recorded what.")
+
+
+@command("open", example="coordinate worktree open TASK-12@3 --branch task-12 --root ../task-12 --base main")
+@click.argument("task", metavar="TASK-ID@ATTEMPT")
+@click.option("--branch", required=True, help="The branch that it works on.")
+@click.option("--root", required=True, help="Where the working copy lies, or will lie.")
+@click.option("--base", help="What it will be merged into.")
+@click.option("--scope", "patterns", multiple=True, help="A path or glob that it changes. Default: the task's own.")
+def open_worktree(call: Call, task: str, root: str, **wanted: Any) -> None:
+    """Open a working copy for a held task; its scopes hold until merge or abort. A conflict is exit status 3.
+
+    This makes no working copy: `git worktree add` does.
+    """
+    with call.board() as board:
+        answer = board.open_worktree(task=task, root=as_text(os.path.realpath(as_path(root))), **given(**wanted))
+        call.show(answer)
+    if answer.worktree is None:
+        raise click.exceptions.Exit(errors.Held.exit_status)
+
+
+@command("state", example="coordinate worktree state TASK-12 integrating")
+@task_argument
+@click.argument("state", type=click.Choice([each for each in WORKTREE_STATES if each not in WORKTREE_CLOSED]))
+def set_state(call: Call, task: str, state: str) -> None:
+    """Say where the changes of an open worktree stand."""
+    with call.board() as board:
+        call.show(board.set_worktree_state(task=task, state=state))
+
+
+@command("close", example="coordinate worktree close TASK-12")
+@task_argument
+@base_option
+@reason_option
+@force_option
+def close(call: Call, task: str, base: str | None, reason: str | None, force: bool) -> None:
+    """Close a worktree as merged. Refused while git shows uncommitted or unmerged work in it, or cannot tell.
+
+    Call it before you remove the working copy. On disk it changes nothing.
+    """
+    _close(call, task, base, reason, aborted=False, force=force)
+
+
+@command("abort", example="coordinate worktree abort TASK-12 --reason superseded")
+@task_argument
+@base_option
+@reason_option
+@force_option
+def abort(call: Call, task: str, base: str | None, reason: str | None, force: bool) -> None:
+    """Close a worktree without merging. Refused while git shows uncommitted or unmerged work, or cannot tell.
+
+    On disk it changes nothing.
+    """
+    _close(call, task, base, reason, aborted=True, force=force)
+
+
+@command("adopt", example="coordinate worktree adopt TASK-12")
+@task_argument
+@force_option
+def adopt(call: Call, task: str, force: bool) -> None:
+    """Go on in a worktree that another agent left open. Refused while git shows uncommitted work, or cannot tell."""
+    with call.board() as board:
+        found = board.worktree_of(task=task)
+        unsaved = _uncommitted(found) if found else ""
+        call.show(board.adopt_worktree(task=task, unsaved=unsaved, force=force))
+
+
+@command("show", example="coordinate worktree show TASK-12")
+@task_argument
+def show(call: Call, task: str) -> None:
+    """Show the open worktree of a task with what closing it would lose; {} when there is none."""
+    from coordinate.cli.output import plain
+
+    with call.board() as board:
+        found = board.worktree_of(task=task)
+        call.show({**plain(found), "unsaved": _unsaved(found, None)} if found else {})
+
+
+@command("list", example="coordinate worktree list --closed")
+@click.option("--project", help="Only of this project.")
+@click.option("--closed", is_flag=True, help="Also the merged and aborted ones.")
+@click.option("--before", type=int, metavar="ID", help="The page before the worktree with this id.")
+@click.option("--limit", type=int, help="At most so many.")
+def list_worktrees(call: Call, closed: bool, **wanted: Any) -> None:
+    """List open worktrees, the newest first."""
+    with call.board() as board:
+        call.show(board.list_worktrees(closed=closed, **given(**wanted)))
+
+
+def _close(call: Call, task: str, base: str | None, reason: str | None, *, aborted: bool, force: bool) -> None:
+    with call.board() as board:
+        found = board.worktree_of(task=task)
+        unsaved = _unsaved(found, base) if found else ""
+        call.show(
+            board.close_worktree(task=task, aborted=aborted, unsaved=unsaved, force=force, **given(reason=reason))
+        )
+
+
+# --- what would be lost; whatever git cannot tell counts as work ------------------------------------------------------
+
+
+def _unsaved(worktree: Worktree, base: str | None) -> str:
+    parts = (_uncommitted(worktree), _unmerged(worktree, base or worktree.base))
+    return "; ".join(dict.fromkeys(part for part in parts if part))
+
+
+def _uncommitted(worktree: Worktree) -> str:
+    """What is changed or new there and in no commit; ignored files do not count."""
+    try:
+        said = git.ask(_top(worktree), "status", "--porcelain", "-z", "--no-renames", "--untracked-files=normal")
+    except git.Unknown as doubt:
+        return str(doubt)
+    return f"{said.count(NUL)} uncommitted file(s)" if said else ""
+
+
+def _unmerged(worktree: Worktree, base: str) -> str:
+    """Commits that the base does not have, on its branch or on what is checked out there now."""
+    try:
+        top = _top(worktree)
+        if not base:
+            return "nobody said what it is to be merged into (--base), so nobody can tell what is unmerged"
+        revisions = ("HEAD", as_path(worktree.branch), f"^{as_path(base)}")
+        count = git.ask(top, "rev-list", "--count", "--end-of-options", *revisions, "--").strip()
+    except git.Unknown as doubt:
+        return str(doubt)
+    return "" if count == "0" else f"{count} commit(s) of {worktree.branch} that {base} does not have"
+
+
+def _top(worktree: Worktree) -> str:
+    root = as_path(worktree.root)
+    if not Path(root).is_dir():
+        raise git.Unknown(f"{worktree.root} is not on this machine, so nobody can tell what is in it")
+    if git.top(root) != os.path.realpath(root):
+        raise git.Unknown(f"{worktree.root} is no working copy of its own, so nobody can tell what is in it")
+    return root

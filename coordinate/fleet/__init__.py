@@ -1,0 +1,1 @@
+"""The fleet wing: agents and sessions, scope leases, locks, worktrees."""

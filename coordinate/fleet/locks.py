@@ -1,0 +1,137 @@
+"""Named locks: short holds, one holder each. Taken over only after their time, with a higher fence."""
+
+from __future__ import annotations
+
+from coordinate import counters, inputs, leases
+from coordinate.db.engine import Row, Tx
+from coordinate.errors import Held, NotFound, StaleClaim
+from coordinate.records import Lease
+
+LOCK_SECONDS = 60
+
+
+def acquire_lock(
+    tx: Tx,
+    *,
+    name: str,
+    project: str = "default",
+    ttl_seconds: int = LOCK_SECONDS,
+    agent: str = "",
+    session: str | None = None,
+) -> Lease:
+    """Take a named lock for `ttl_seconds` (1 to 604,800). Of several at once exactly one gets it.
+
+    The same session takes its own lock again, one level deeper, and must release as often. Without a session there is
+    no nesting. Raises `Held` while another's lock lives, with holder and expiry; one whose time is over is taken, with
+    a higher fence, and its holder told. Pass the fence to what the lock protects: a lower one there is outdated.
+    """
+    name, project, agent = inputs.name(name, "name"), inputs.name(project, "project"), inputs.agent(agent)
+    ttl = inputs.lease_seconds(ttl_seconds, "ttl_seconds")
+    for past in tx.all("lock_expire", project=project, resource=name):
+        leases.log_expired(tx, past, by=agent)
+    if session is not None:
+        nested = tx.one("lock_nest", project=project, resource=name, session=session, ttl_seconds=ttl)
+        if nested is not None:
+            return leases.lease_of(nested)
+    fence, _ = counters.take(tx, "fence")
+    row = tx.one(
+        "lock_insert",
+        kind="lock",
+        project=project,
+        resource=name,
+        prefix="",
+        mode="exclusive",
+        agent=agent,
+        session=session,
+        task_id=None,
+        attempt=None,
+        worktree_id=None,
+        fence=fence,
+        ttl_seconds=ttl,
+    )
+    if row is None:
+        raise _held(tx, name, project)
+    lease = leases.lease_of(row)
+    leases.log(tx, "lock.acquired", [lease], agent=agent)
+    return lease
+
+
+def release_lock(
+    tx: Tx,
+    *,
+    name: str,
+    fence: int | None = None,
+    project: str = "default",
+    agent: str = "",
+    session: str | None = None,
+) -> Lease:
+    """Give a lock back, by its session or by the fence that the grant carried; a nested one by one level.
+
+    Raises `StaleClaim` when it was lost meanwhile, `Held` when another has it, `NotFound` when nobody does.
+    """
+    row = _mine(tx, name, project, fence, agent, session)
+    if row.depth > 1:
+        less = tx.one("lock_unnest", id=row.id)
+        assert less is not None
+        return leases.lease_of(less)
+    ended = leases.end(tx, [row], reason="released", by=row.agent)
+    return ended[0]
+
+
+def renew_lock(
+    tx: Tx,
+    *,
+    name: str,
+    fence: int | None = None,
+    project: str = "default",
+    ttl_seconds: int | None = None,
+    agent: str = "",
+    session: str | None = None,
+) -> Lease:
+    """Renew a live lock to its length from now. Raises as `release_lock`; a lock that is past is lost."""
+    ttl = None if ttl_seconds is None else inputs.lease_seconds(ttl_seconds, "ttl_seconds")
+    row = _mine(tx, name, project, fence, agent, session)
+    renewed = tx.one("lease_renew", fence=row.fence, ttl_seconds=ttl)
+    if renewed is None:
+        raise _lost(name, int(row.fence))
+    return leases.lease_of(renewed)
+
+
+def _mine(tx: Tx, name: str, project: str, fence: int | None, agent: str, session: str | None) -> Row:
+    name, project, agent = inputs.name(name, "name"), inputs.name(project, "project"), inputs.agent(agent)
+    if fence is not None:
+        fence = inputs.integer(fence, "fence", least=1, most=inputs.BIGINT_MAX)
+    row = tx.one("lock_held", project=project, resource=name)
+    if row is not None and (row.fence == fence or (fence is None and session and row.session_id == session)):
+        if row.agent == agent:
+            return row
+        raise _held(tx, name, project)
+    if fence is not None:
+        before = tx.one("lease_by_fence", fence=fence)
+        if before is not None and before.kind == "lock" and before.resource == name:
+            raise _lost(name, fence)
+    if row is None or not row.live:
+        raise NotFound(f"nobody holds the lock {name}", hint="see: coordinate lock list")
+    raise _held(tx, name, project)
+
+
+def _held(tx: Tx, name: str, project: str) -> Held:
+    row = tx.one("lock_held", project=project, resource=name)
+    if row is None:
+        return Held(f"the lock {name} was just taken by another", hint="try again", holder=None)
+    until = row.expires_at.isoformat(timespec="seconds").replace("+00:00", "Z")
+    return Held(
+        f"{row.agent} holds the lock {name} until {until}",
+        hint="wait for it with --wait; or show its fence or session, if it is yours",
+        holder=row.agent,
+        session=row.session_id,
+        until=until,
+    )
+
+
+def _lost(name: str, fence: int) -> StaleClaim:
+    return StaleClaim(
+        f"the lock {name} with fence {fence} is over: its time ended, or it was released",
+        hint="what it protects may have been changed by another; take it again",
+        fence=fence,
+    )

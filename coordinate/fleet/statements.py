@@ -1,0 +1,326 @@
+"""The SQL of the fleet wing, in Core: agents, sessions, scopes, locks, worktrees, replay.
+
+A lease is live while it is not released and its time is not over; a lease bound to an open worktree has no time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    and_,
+    cast,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
+
+from coordinate.db.portable import (
+    BIGINT,
+    const,
+    given_integer,
+    given_text,
+    insert_unless_there,
+    now,
+    optional,
+    plus_seconds,
+)
+from coordinate.db.schema import agents, applied_events, attempts, leases, sessions, tasks, worktrees
+from coordinate.db.statements import Statements
+
+STATEMENTS = Statements("fleet: agents, sessions, scopes, locks, worktrees, replay")
+add = STATEMENTS.add
+
+a, s, w, lease, t = agents.c, sessions.c, worktrees.c, leases.c, tasks.c
+_HELD = lease.released_at.is_(None)
+_SCOPE = lease.kind == const("scope")
+_LEASE = tuple(leases.c)
+
+# --- agents and sessions ----------------------------------------------------------------------------------------------
+
+add(
+    "agent_insert",
+    "A durable name; whoever comes first makes it.",
+    insert_unless_there(
+        agents, "name", name=given_text("name"), kind=given_text("kind"), role=given_text("role"), created_at=now()
+    ).returning(a.name),
+)
+add(
+    "agent_update",
+    "What an agent is; what is absent stays.",
+    update(agents)
+    .where(a.name == given_text("name"))
+    .values(
+        kind=func.coalesce(given_text("kind"), a.kind, type_=a.kind.type),
+        role=func.coalesce(given_text("role"), a.role, type_=a.role.type),
+    ),
+)
+add("agent", "One agent.", select(agents).where(a.name == given_text("name")))
+_SESSION = tuple(sessions.c)
+_STALE = and_(s.ended_at.is_(None), plus_seconds(s.heartbeat_at, s.ttl_seconds) < now())
+_FRESH = plus_seconds(s.heartbeat_at, s.ttl_seconds) >= now()
+add(
+    "session_insert",
+    "One run of an agent.",
+    insert(sessions)
+    .values(
+        id=given_text("id"),
+        agent=given_text("agent"),
+        host=given_text("host"),
+        pid=given_integer("pid"),
+        project=given_text("project"),
+        stream=given_text("stream"),
+        doing=given_text("doing"),
+        ttl_seconds=given_integer("ttl_seconds"),
+        started_at=now(),
+        heartbeat_at=now(),
+        last_call_at=now(),
+    )
+    .returning(*_SESSION),
+)
+add("session", "One session.", select(*_SESSION).where(s.id == given_text("id")))
+add(
+    "session_lock",
+    "One session, locked: a sweep and a sign of life come one after the other.",
+    select(*_SESSION).where(s.id == given_text("id")).with_for_update(),
+)
+add(
+    "sessions_list",
+    "Sessions, the latest sign of life first, with whether each is live.",
+    select(*_SESSION, and_(s.ended_at.is_(None), _FRESH).label("live"))
+    .where(
+        optional(s.agent, given_text("agent")),
+        optional(s.project, given_text("project")),
+        or_(cast(given_integer("all"), BigInteger) == const(1), s.ended_at.is_(None)),
+    )
+    .order_by(s.heartbeat_at.desc(), s.id)
+    .limit(given_integer("limit")),
+)
+add(
+    "agents_list",
+    "Agents by name, with how many of their sessions are live.",
+    select(
+        *agents.c,
+        select(func.count(s.id, type_=BIGINT))
+        .where(s.agent == a.name, s.ended_at.is_(None), _FRESH)
+        .correlate(agents)
+        .scalar_subquery()
+        .label("live_sessions"),
+        select(func.max(s.heartbeat_at, type_=s.heartbeat_at.type))
+        .where(s.agent == a.name)
+        .correlate(agents)
+        .scalar_subquery()
+        .label("last_seen"),
+    )
+    .where(optional(a.name, given_text("after"), a.name > given_text("after")))
+    .order_by(a.name)
+    .limit(given_integer("limit")),
+)
+add(
+    "session_doing",
+    "What a session is at; what is absent stays.",
+    update(sessions)
+    .where(s.id == given_text("id"))
+    .values(
+        doing=func.coalesce(given_text("doing"), s.doing, type_=s.doing.type),
+        detail=func.coalesce(given_text("detail"), s.detail, type_=s.detail.type),
+    )
+    .returning(*_SESSION),
+)
+add(
+    "sessions_stale",
+    "A batch of sessions without a sign of life for longer than their time, locked; the longest silent first.",
+    select(*_SESSION)
+    .where(_STALE)
+    .order_by(s.heartbeat_at, s.id)
+    .limit(given_integer("limit"))
+    .with_for_update(skip_locked=True),
+)
+add(
+    "session_end",
+    "The run is over.",
+    update(sessions)
+    .where(s.id == given_text("id"), s.ended_at.is_(None))
+    .values(ended_at=now(), end_reason=given_text("reason"))
+    .returning(*_SESSION),
+)
+# Each loss carries whether it was told: a mark in time would pass over one that is committed late.
+_lost_lease = and_(
+    lease.session_id == given_text("id"),
+    lease.release_reason.in_([const("expired"), const("swept")]),
+    lease.told_at.is_(None),
+)
+_lost_claim = and_(
+    attempts.c.session_id == given_text("id"),
+    attempts.c.outcome == const("expired"),
+    attempts.c.told_at.is_(None),
+)
+
+
+def _half_over(until: ColumnElement[Any], seconds: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Still live, but with less than half of its time left."""
+    return and_(until > now(), until < plus_seconds(None, seconds / const(2)))
+
+
+_lease_due = and_(_SCOPE, _HELD, lease.session_id == given_text("id"), _half_over(lease.expires_at, lease.ttl_seconds))
+_task_due = and_(
+    t.status == const("IN_PROGRESS"), t.session_id == given_text("id"), _half_over(t.lease_until, t.lease_seconds)
+)
+_own_past = and_(
+    _SCOPE, _HELD, lease.session_id == given_text("id"), lease.task_id.is_(None), lease.expires_at <= now()
+)
+add(
+    "session_due",
+    "Whether a call of this session must write a sign of life, renew something, or tell of a loss; mostly none.",
+    select(
+        s.agent,
+        s.ended_at,
+        s.end_reason,
+        (plus_seconds(s.heartbeat_at, s.ttl_seconds / const(4)) < now()).label("beat"),
+        or_(
+            exists(select(lease.id).where(_lease_due)),
+            exists(select(lease.id).where(_own_past)),
+            exists(select(t.number).where(_task_due)),
+        ).label("renew"),
+        or_(
+            exists(select(lease.id).where(_lost_lease)),
+            exists(select(attempts.c.attempt).where(_lost_claim)),
+        ).label("lost"),
+    ).where(s.id == given_text("id")),
+)
+add(
+    "session_beat",
+    "A sign of life; one that was swept as stale is back, one that was ended on purpose is not.",
+    update(sessions)
+    .where(s.id == given_text("id"), s.end_reason != const("ended"))
+    .values(heartbeat_at=now(), last_call_at=now(), ended_at=const(None), end_reason=const("")),
+)
+add(
+    "session_renew_leases",
+    "Renew the live scope leases of a session whose time is half over, each for its own length; never a lock.",
+    update(leases).where(_lease_due).values(expires_at=plus_seconds(None, lease.ttl_seconds)),
+)
+add(
+    "session_past_leases",
+    "Scope leases of a session whose time is over and that no task keeps: it lost them, though nobody took them yet.",
+    select(*_LEASE).where(_own_past).order_by(lease.id).limit(given_integer("limit")).with_for_update(),
+)
+add(
+    "session_renew_tasks",
+    "Renew the live claims of a session whose time is half over.",
+    update(tasks).where(_task_due).values(lease_until=plus_seconds(None, t.lease_seconds)),
+)
+add(
+    "session_lost_leases",
+    "Leases that a session lost and was not told of; told with this.",
+    update(leases)
+    .where(
+        lease.id.in_(select(lease.id).where(_lost_lease).order_by(lease.id).limit(given_integer("limit"))),
+        lease.told_at.is_(None),
+    )
+    .values(told_at=now())
+    .returning(*_LEASE),
+)
+add(
+    "session_lost_claims",
+    "Claims that a session lost and was not told of; told with this.",
+    update(attempts).where(_lost_claim).values(told_at=now()).returning(attempts.c.task_id, attempts.c.attempt),
+)
+
+# --- worktrees --------------------------------------------------------------------------------------------------------
+
+_WORKTREE = tuple(worktrees.c)
+add(
+    "worktree_insert",
+    "A working copy in which a task's changes live; one live for each task, by constraint.",
+    insert_unless_there(
+        worktrees,
+        task_id=given_text("task_id"),
+        agent=given_text("agent"),
+        session_id=given_text("session"),
+        project=given_text("project"),
+        branch=given_text("branch"),
+        root=given_text("root"),
+        base=given_text("base"),
+        state=const("open"),
+        created_at=now(),
+        updated_at=now(),
+    ).returning(*_WORKTREE),
+)
+add(
+    "worktree_of_task",
+    "The open worktree of a task, locked for the verb that follows.",
+    select(*_WORKTREE).where(w.task_id == given_text("task_id"), w.closed_at.is_(None)).with_for_update(),
+)
+add(
+    "worktree_seen",
+    "The open worktree of a task, for whoever only looks.",
+    select(*_WORKTREE).where(w.task_id == given_text("task_id"), w.closed_at.is_(None)),
+)
+add(
+    "worktree_state",
+    "Where its changes stand.",
+    update(worktrees)
+    .where(w.id == given_integer("id"), w.closed_at.is_(None))
+    .values(state=given_text("state"), updated_at=now())
+    .returning(*_WORKTREE),
+)
+add(
+    "worktree_close",
+    "Merged or aborted: it is over.",
+    update(worktrees)
+    .where(w.id == given_integer("id"), w.closed_at.is_(None))
+    .values(state=given_text("state"), close_reason=given_text("reason"), closed_at=now(), updated_at=now())
+    .returning(*_WORKTREE),
+)
+add(
+    "worktree_adopt",
+    "Another agent goes on in it.",
+    update(worktrees)
+    .where(w.id == given_integer("id"), w.closed_at.is_(None))
+    .values(agent=given_text("agent"), session_id=given_text("session"), updated_at=now())
+    .returning(*_WORKTREE),
+)
+add(
+    "worktrees_list",
+    "Worktrees, the newest first; `before` (an id) pages back.",
+    select(*_WORKTREE)
+    .where(
+        optional(w.project, given_text("project")),
+        or_(cast(given_integer("all"), BigInteger) == const(1), w.closed_at.is_(None)),
+        optional(w.id, given_integer("before"), w.id < given_integer("before")),
+    )
+    .order_by(w.id.desc())
+    .limit(given_integer("limit")),
+)
+
+# --- replay -----------------------------------------------------------------------------------------------------------
+
+add(
+    "applied_insert",
+    "An event that a stream has applied; a second time changes nothing.",
+    insert_unless_there(
+        applied_events,
+        "stream",
+        "event_key",
+        stream=given_text("stream"),
+        event_key=given_text("event_key"),
+        applied_at=now(),
+    ).returning(applied_events.c.event_key),
+)
+add(
+    "applied_list",
+    "What a stream has applied, by key; `after` pages on.",
+    select(applied_events.c.event_key, applied_events.c.applied_at)
+    .where(
+        applied_events.c.stream == given_text("stream"),
+        optional(applied_events.c.event_key, given_text("after"), applied_events.c.event_key > given_text("after")),
+    )
+    .order_by(applied_events.c.event_key)
+    .limit(given_integer("limit")),
+)

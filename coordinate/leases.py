@@ -1,0 +1,213 @@
+"""Leases: hold until a time unless renewed. One meaning of "live" for scopes and locks, one way to end one.
+
+A lease is live while nobody ended it and its time is not over; one that is bound to an open worktree has no time. Every
+grant carries a fence, a number that rises with each grant, so that whoever lost a lease can be told from its successor.
+Every end writes its event, addressed to the former holder, and puts the tasks that were set aside on it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from coordinate import counters, events, paths
+from coordinate.db.engine import Row, Tx
+from coordinate.records import Conflict, Lease
+
+TTL_SECONDS = 900
+UNPARK_BATCH = 1_000
+
+
+def lock_scopes(tx: Tx, project: str) -> None:
+    """From here to the end of the transaction nobody else grants a scope in this project."""
+    tx.where_needed("scopes_lock", project=project)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whose leases are no conflict: those of the session, of the task that is held, or whose fence its agent shows.
+
+    Two calls without a session are strangers. What belongs to a task belongs to whoever holds the task.
+    """
+
+    agent: str = ""
+    session: str | None = None
+    task_id: str | None = None
+    fences: Sequence[int] = ()
+
+    def owns(self, row: Row) -> bool:
+        return bool(
+            (self.session is not None and row.session_id == self.session)
+            or (self.task_id is not None and row.task_id == self.task_id)
+            or (row.fence in self.fences and row.agent == self.agent)
+        )
+
+
+def conflicts_of(
+    tx: Tx, patterns: Sequence[str], *, project: str, mode: str, caller: Caller
+) -> tuple[list[Conflict], list[Row], list[Row]]:
+    """What stands in the way of a claim, as (conflicts, own leases that overlap, leases that are past).
+
+    Patterns are canonical.
+    """
+    found: list[Conflict] = []
+    own: dict[int, Row] = {}
+    past: dict[int, Row] = {}
+    for pattern, row in _overlapping(tx, patterns, project):
+        if not row.live:
+            past[row.id] = row
+        elif caller.owns(row):
+            own[row.id] = row
+        elif mode == "exclusive" or row.mode == "exclusive":
+            found.append(conflict_of(pattern, row))
+    return found, list(own.values()), list(past.values())
+
+
+def blocker_of(tx: Tx, patterns: Sequence[str], *, project: str, caller: Caller) -> Row | None:
+    """The live lease that stands longest in the way of taking all patterns exclusively; None when nothing does."""
+    in_the_way = [row for _, row in _overlapping(tx, patterns, project) if row.live and not caller.owns(row)]
+    # What has no end last of all ends by time: whoever waits for it is not woken in vain before.
+    return max(in_the_way, key=lambda row: (row.expires_at is None, row.expires_at or row.acquired_at), default=None)
+
+
+def _overlapping(tx: Tx, patterns: Sequence[str], project: str) -> Iterator[tuple[str, Row]]:
+    for pattern in patterns:
+        for row in near(tx, pattern, project):
+            if paths.overlaps(pattern, row.resource):
+                yield pattern, row
+
+
+def near(tx: Tx, pattern: str, project: str) -> list[Row]:
+    """Unreleased scope leases that could overlap a pattern, by their leading path alone."""
+    prefix = paths.literal_prefix(pattern)
+    parts = [] if prefix == "." else prefix.split("/")
+    above = [".", *("/".join(parts[:count]) for count in range(1, len(parts) + 1))]
+    # Everything below: from "a/" up to the character after "/". The root is above everything.
+    below, beyond = ("", "\U0010ffff") if prefix == "." else (prefix + "/", prefix + "0")
+    return tx.all("scopes_near", project=project, above=above, below=below, beyond=beyond)
+
+
+def conflict_of(pattern: str, row: Row) -> Conflict:
+    return Conflict(
+        pattern=pattern,
+        held=row.resource,
+        mode=row.mode,
+        holder=row.agent,
+        session=row.session_id,
+        task_id=row.task_id,
+        since=row.acquired_at,
+        until=row.expires_at,
+    )
+
+
+def grant_scopes(
+    tx: Tx,
+    patterns: Sequence[str],
+    *,
+    project: str,
+    mode: str,
+    agent: str,
+    session: str | None,
+    task_id: str | None = None,
+    attempt: int | None = None,
+    worktree_id: int | None = None,
+    ttl_seconds: int = TTL_SECONDS,
+) -> list[Lease]:
+    """Write one lease for each pattern, after `lock_scopes` and a look that found no conflict."""
+    if not patterns:
+        return []
+    first, _ = counters.take(tx, "fence", len(patterns))
+    granted = []
+    for place, pattern in enumerate(patterns):
+        row = tx.one(
+            "lease_insert",
+            kind="scope",
+            project=project,
+            resource=pattern,
+            prefix=paths.literal_prefix(pattern),
+            mode=mode,
+            agent=agent,
+            session=session,
+            task_id=task_id,
+            attempt=attempt,
+            worktree_id=worktree_id,
+            fence=first + place,
+            ttl_seconds=ttl_seconds,
+        )
+        assert row is not None
+        granted.append(lease_of(row))
+    log(tx, "lease.claimed", granted, agent=agent)
+    return granted
+
+
+def end(tx: Tx, rows: Iterable[Row], *, reason: str, by: str) -> list[Lease]:
+    """End leases: `released`, `expired`, `swept`, `merged`, `aborted`; one event each, to the former holder.
+
+    What ended by itself is said by the board, so that also a former holder who finds it is handed the event.
+    """
+    ended = []
+    for row in rows:
+        done = tx.one("lease_end", id=row.id, reason=reason)
+        if done is None:
+            continue
+        lease = lease_of(done)
+        ended.append(lease)
+        _log_end(tx, lease, reason, by)
+        if lease.kind == "scope":
+            put_back(tx, lease.id)
+        tx.announce("ready")
+    return ended
+
+
+def end_of_task(tx: Tx, task_id: str, *, reason: str, by: str) -> list[Lease]:
+    """The hold on a task is over, and so are its scopes; those of an open worktree last until merge or abort."""
+    return end(tx, tx.all("leases_of_task", task_id=task_id), reason=reason, by=by)
+
+
+def give(tx: Tx, task_id: str, *, to: str, attempt: int) -> None:
+    """What is bound to a transferred task goes with it; an open worktree stays its agent's until it is adopted."""
+    tx.all("leases_give", task_id=task_id, agent=to, attempt=attempt)
+
+
+def keep_with_task(tx: Tx, task_id: str, until: datetime) -> None:
+    """The scopes of a task last as long as the hold that was just renewed; never to a shorter time."""
+    tx.run("leases_keep", task_id=task_id, until=until)
+
+
+def put_back(tx: Tx, lease_id: int) -> None:
+    """Tasks that were set aside on a lease return to the queue, in bounded statements."""
+    while len(tx.all("tasks_unpark_from", lease_id=lease_id, limit=UNPARK_BATCH)) == UNPARK_BATCH:
+        pass
+
+
+def log_expired(tx: Tx, row: Row, *, by: str) -> None:
+    """The event of a lease that another statement ended because its time was over."""
+    _log_end(tx, lease_of(row), "expired", by)
+
+
+def _log_end(tx: Tx, lease: Lease, reason: str, by: str) -> None:
+    former = {"former_holder": lease.agent, "former_session": lease.session_id}
+    if reason in ("expired", "swept"):
+        log(tx, f"lease.{reason}", [lease], agent="system", found_by=by, **former)
+    else:
+        log(tx, f"lease.{reason}", [lease], agent=by, **former)
+
+
+def lease_of(row: Row) -> Lease:
+    kept = row._asdict()
+    return Lease(**{name: kept[name] for name in Lease.__slots__})
+
+
+def log(tx: Tx, event_type: str, leases: Sequence[Lease], *, agent: str, **more: str | None) -> None:
+    first = leases[0]
+    said = {
+        "agent": agent,
+        "kind": first.kind,
+        "resources": ",".join(lease.resource for lease in leases)[:1_000],
+        "fence": str(leases[-1].fence),
+        "task_id": first.task_id,
+        **more,
+    }
+    payload = {key: value for key, value in said.items() if value}
+    events.append(tx, event_type, payload, project=first.project, agent=agent, ref=first.task_id or first.resource)

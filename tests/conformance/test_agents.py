@@ -1,0 +1,239 @@
+"""Agents and sessions: two sessions of one name are two holders; what is lost is told once."""
+
+from __future__ import annotations
+
+import pytest
+
+import coordinate
+from coordinate import Coordinator
+from coordinate.errors import InvalidInput, InvalidState, NotFound
+from tests.clock import age
+from tests.fleet import Enter, enter, held, one
+from tests.tables import refused, rows
+
+__all__ = ["enter"]
+
+
+def test_a_name_is_kept_and_a_missing_one_is_made_that_nobody_has(board: Coordinator) -> None:
+    made = {board.register().agent for _ in range(20)}
+    assert len(made) == 20
+    assert board.register(name="alice", role="writer").agent == "alice"
+    assert board.register(name="alice").agent == "alice"
+    (alice,) = [agent for agent in board.list_agents() if agent.name == "alice"]
+    assert (alice.role, alice.live_sessions) == ("writer", 2)
+    assert [agent.name for agent in board.list_agents(after="ag-~", limit=1)] == ["alice"]
+
+
+def test_two_sessions_of_one_name_are_two_holders(board: Coordinator, enter: Enter) -> None:
+    """QL-23, statement 4. The end of one frees nothing of the other, and their cursors are their own."""
+    first, second = enter("alice"), enter("alice")
+    assert first.session != second.session
+    one(first.claim_scopes(patterns=["src"]))
+    (conflict,) = second.claim_scopes(patterns=["src/app.py"]).conflicts
+    assert (conflict.holder, conflict.session) == ("alice", first.session)
+    one(second.claim_scopes(patterns=["docs"]))
+    first.emit(event_type="note", message="one", agent="bob")
+    for each in (first, second):
+        each.next_events(consumer=each.session, from_start=True)
+    read = first.next_events(consumer=first.session)
+    first.ack(consumer=first.session, position=read.delivered)
+    assert second.next_events(consumer=second.session).acknowledged == 0
+    first.end_session()
+    assert held(board) == [("alice", "docs")]
+
+
+def test_the_end_of_a_session_releases_its_scopes_and_locks_and_leaves_its_claims(
+    board: Coordinator, enter: Enter, board_url: str
+) -> None:
+    alice = enter("alice")
+    board.dispatch(title="T", role="worker", scopes=["task"])
+    claim = alice.claim_next(role="worker")
+    alice.claim_scopes(patterns=["src"])
+    alice.acquire_lock(name="integrate")
+    assert alice.end_session().end_reason == "ended"
+    assert held(board) == [("alice", "task")], "what belongs to a held task ends with its hold"
+    assert board.complete(handle=claim).task.status == "DONE"
+    assert held(board) == []
+    assert not alice.end_session().live, "twice changes nothing"
+    with refused(board_url, InvalidState, "was ended"):
+        enter("alice", session=alice.session).stats()
+
+
+def test_a_session_that_never_was_is_said_so_whatever_is_asked_of_it(board: Coordinator, board_url: str) -> None:
+    calls = [
+        lambda: board.claim_scopes(patterns=["src"], session="s-0"),
+        lambda: board.acquire_lock(name="l", session="s-0"),
+        lambda: board.claim_next(role="worker", session="s-0"),
+        lambda: board.heartbeat(session="s-0"),
+        lambda: board.set_doing(doing="x", session="s-0"),
+        lambda: board.end_session(session="s-0"),
+        lambda: board.tell_losses(session="s-0"),
+        lambda: coordinate.connect(board_url, session="s-0"),
+    ]
+    for call in calls:
+        with refused(board_url, NotFound, "no session s-0"):
+            call()
+    for call in (board.heartbeat, board.end_session, board.tell_losses, board.set_doing):
+        with refused(board_url, NotFound, "no session is shown"):
+            call()
+
+
+def test_a_session_says_the_name_and_another_with_it_is_a_mistake(enter: Enter, board_url: str) -> None:
+    alice = enter("alice")
+    with coordinate.connect(board_url, session=alice.session) as again:
+        assert again.agent == "alice"
+    with pytest.raises(InvalidInput, match="alice's, not bob's"):
+        coordinate.connect(board_url, agent="bob", session=alice.session)
+
+
+def test_who_names_another_agent_does_not_act_in_the_connections_session(enter: Enter) -> None:
+    alice = enter("alice")
+    lease = one(alice.claim_scopes(patterns=["src"], agent="bob"))
+    assert (lease.agent, lease.session_id) == ("bob", None)
+    assert not alice.claim_scopes(patterns=["src"]).granted
+
+
+def test_sessions_are_listed_live_or_stale_with_what_they_are_at(
+    board: Coordinator, enter: Enter, board_url: str
+) -> None:
+    alice = enter("alice", doing="the parser", ttl_seconds=60)
+    alice.set_doing(detail="grammar stands")
+    (session,) = board.list_sessions(of_agent="alice")
+    assert (session.doing, session.detail, session.live) == ("the parser", "grammar stands", True)
+    age(board_url, 61)
+    (session,) = board.list_sessions()
+    assert not session.live
+    assert board.list_agents()[0].live_sessions == 0
+    enter("alice", session=alice.session).stats()
+    assert board.list_sessions()[0].live, "every call is a sign of life"
+    alice.end_session()
+    assert board.list_sessions() == []
+    assert len(board.list_sessions(ended=True)) == 1
+
+
+# --- renewal ----------------------------------------------------------------------------------------------------------
+
+
+def left(board_url: str, resource: str) -> float:
+    seconds = (
+        "extract(epoch FROM expires_at - clock_timestamp())"
+        if board_url.startswith("postgresql")
+        else "(julianday(expires_at) - julianday('now')) * 86400"
+    )
+    return float(rows(board_url, f"SELECT {seconds} FROM leases WHERE resource = '{resource}'")[0][0])
+
+
+def test_a_call_renews_what_is_half_over_each_its_own_length_and_never_a_lock(
+    board: Coordinator, enter: Enter, board_url: str
+) -> None:
+    """Statement 6: a claim of 7,200 s stays one of 7,200 s."""
+    alice = enter("alice", ttl_seconds=9_000)
+    board.dispatch(title="T", role="worker")
+    for resource, ttl in (("short", 900), ("long", 7_200), ("fresh", 2_000)):
+        alice.claim_scopes(patterns=[resource], ttl_seconds=ttl)
+    alice.acquire_lock(name="lock", ttl_seconds=900)
+    claim = alice.claim_next(role="worker", lease_seconds=900)
+    age(board_url, 500)
+    enter("alice", session=alice.session).stats()
+    assert 895 < left(board_url, "short") <= 901
+    assert 1_490 < left(board_url, "fresh") <= 1_501, "more than half is left: nothing is written"
+    assert 6_690 < left(board_url, "long") <= 6_701
+    assert 390 < left(board_url, "lock") <= 401
+    until = board.view(task=claim.task.id).task.lease_until
+    assert (until - claim.lease_until).total_seconds() > -10
+    age(board_url, 3_200)
+    enter("alice", session=alice.session).stats()
+    assert 7_190 < left(board_url, "long") <= 7_201
+
+
+def test_renewal_revives_nothing_and_never_shortens(enter: Enter, board_url: str) -> None:
+    """Statement 6."""
+    alice = enter("alice", ttl_seconds=9_000)
+    gone = one(alice.claim_scopes(patterns=["gone"], ttl_seconds=60))
+    kept = one(alice.claim_scopes(patterns=["kept"], ttl_seconds=60))
+    alice.renew_leases(fences=[kept.fence], ttl_seconds=5_000)
+    age(board_url, 61)
+    alice = enter("alice", session=alice.session)
+    alice.heartbeat()
+    assert left(board_url, "gone") < 0
+    assert left(board_url, "kept") > 4_900
+    alice.renew_leases(fences=[kept.fence], ttl_seconds=10)
+    assert left(board_url, "kept") > 4_900
+    assert gone.fence not in [lease.fence for lease in alice.list_leases()]
+
+
+def test_without_a_session_a_call_renews_nothing(board: Coordinator, board_url: str) -> None:
+    one(board.claim_scopes(patterns=["src"], ttl_seconds=100))
+    age(board_url, 60)
+    board.stats()
+    assert left(board_url, "src") < 41
+
+
+# --- losses -----------------------------------------------------------------------------------------------------------
+
+
+def test_losses_are_told_once(board: Coordinator, enter: Enter, board_url: str) -> None:
+    """Statement 5: the former holder's next call says what it lost."""
+    alice = enter("alice", ttl_seconds=9_000)
+    board.dispatch(title="T", role="worker")
+    claim = alice.claim_next(role="worker", lease_seconds=60)
+    alice.claim_scopes(patterns=["src"], ttl_seconds=60)
+    alice.acquire_lock(name="lock", ttl_seconds=60)
+    assert alice.lost() is None
+    age(board_url, 61)
+    one(board.claim_scopes(patterns=["src/app.py"], agent="bob"))
+    board.claim_next(role="worker", agent="bob")
+    board.acquire_lock(name="lock", agent="bob")
+    alice = enter("alice", session=alice.session)
+    alice.stats()
+    lost = alice.lost()
+    assert sorted(lease.resource for lease in lost.leases) == ["lock", "src"]
+    assert {lease.release_reason for lease in lost.leases} == {"expired"}
+    assert lost.claims == (claim.handle,)
+    assert alice.lost() is None
+    told = enter("alice", session=alice.session).tell_losses()
+    assert (told.leases, told.claims) == ((), ())
+
+
+def test_more_losses_than_fit_are_told_in_turns_and_none_is_left_out(enter: Enter, board_url: str) -> None:
+    alice = enter("alice", ttl_seconds=9_000)
+    for start in (0, 60):
+        alice.claim_scopes(patterns=[f"f{n}" for n in range(start, start + 60)], ttl_seconds=60)
+    age(board_url, 61)
+    alice.sweep(limit=1_000, agent="bob")
+    told: list[str] = []
+    while page := alice.tell_losses().leases:
+        told += [lease.resource for lease in page]
+    assert sorted(told) == sorted(f"f{n}" for n in range(120))
+
+
+def test_a_swept_session_that_comes_back_is_told_what_it_lost_and_missed_nothing(
+    board: Coordinator, enter: Enter, board_url: str
+) -> None:
+    """Statement 10: it goes on from its old cursor, and its own expiry notice is among what it receives."""
+    alice = enter("alice", ttl_seconds=60)
+    alice.next_events(consumer=alice.session)
+    alice.claim_scopes(patterns=["src", "docs"], ttl_seconds=7_000)
+    read = alice.next_events(consumer=alice.session, not_by="alice")
+    alice.ack(consumer=alice.session, position=read.delivered)
+    age(board_url, 61)
+    board.emit(event_type="note", message="before", agent="bob")
+    swept = board.sweep(agent="bob")
+    assert swept.sessions == (alice.session,)
+    board.emit(event_type="note", message="after", agent="bob")
+    alice = enter("alice", session=alice.session)
+    missed = alice.next_events(consumer=alice.session, not_by="alice")
+    assert [event.event for event in missed.events] == ["note", "lease.swept", "lease.swept", "note"]
+    assert {event.payload.get("former_session") for event in missed.events[1:3]} == {alice.session}
+    assert sorted(lease.resource for lease in alice.lost().leases) == ["docs", "src"]
+    assert alice.list_sessions()[0].live
+
+
+def test_one_who_finds_its_own_expiry_is_handed_the_event_too(enter: Enter, board_url: str) -> None:
+    alice = enter("alice", ttl_seconds=9_000)
+    alice.claim_scopes(patterns=["src"], ttl_seconds=60)
+    alice.next_events(consumer="alice", not_by="alice")
+    age(board_url, 61)
+    one(alice.claim_scopes(patterns=["src"]))
+    found = alice.next_events(consumer="alice", not_by="alice").events
+    assert [(event.event, event.payload["former_holder"]) for event in found] == [("lease.expired", "alice")]

@@ -1,0 +1,35 @@
+"""Counters: each number once, rising, above a floor."""
+
+from __future__ import annotations
+
+from coordinate import Coordinator
+from coordinate.errors import InvalidInput
+from tests.tables import refused
+
+
+def test_numbers_rise_above_every_floor_and_a_floor_below_changes_nothing(board: Coordinator) -> None:
+    """Statement 9."""
+    assert board.counter_next(kind="adr", floor=41) == [42]
+    assert board.counter_next(kind="adr") == [43]
+    assert board.counter_next(kind="adr", floor=7) == [44]
+    assert board.counter_next(kind="adr", floor=44) == [45]
+    assert board.counter_next(kind="adr", floor=100, count=3) == [101, 102, 103]
+    assert board.counter_next(kind="adr", count=2) == [104, 105]
+
+
+def test_each_project_and_kind_counts_for_itself(board: Coordinator, board_url: str) -> None:
+    """Statement 9. Not even odd names meet, and none meets the board's own counters."""
+    for kind in ("a", "task", "fence", "b:c"):
+        assert board.counter_next(kind=kind) == [1]
+    assert board.counter_next(kind="a", project="p") == [1]
+    assert board.counter_next(kind="a", project="p/q") == [1]
+    with refused(board_url, InvalidInput, "no slash"):
+        board.counter_next(kind="q/a", project="p")
+    assert board.dispatch(title="T", role="worker").task.id == "TASK-1"
+
+
+def test_a_refused_call_mints_nothing(board: Coordinator, board_url: str) -> None:
+    board.counter_next(kind="a")
+    with refused(board_url, InvalidInput):
+        board.counter_next(kind="a", count=1_001)
+    assert board.counter_next(kind="a") == [2]

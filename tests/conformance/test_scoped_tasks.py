@@ -1,0 +1,261 @@
+"""Tasks that declare scopes: task and scopes are one decision, and what another holds does not stand in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from coordinate import Coordinator
+from coordinate.errors import Held, StaleClaim
+from tests.clock import age
+from tests.fleet import Enter, enter, held, one
+from tests.tables import assert_sound, nothing_changes, refused, rows
+
+__all__ = ["enter"]
+
+
+def dispatch(board: Coordinator, *scopes: str, **given: Any) -> str:
+    return board.dispatch(title="T", role="worker", scopes=list(scopes), **given).task.id
+
+
+def next_of(board: Coordinator, agent: str = "bob") -> str | None:
+    claim = board.claim_next(role="worker", agent=agent)
+    return claim and claim.task.id
+
+
+def parked(board_url: str) -> list[str]:
+    return [task for (task,) in rows(board_url, "SELECT id FROM tasks WHERE parked = 'scope' ORDER BY number")]
+
+
+def test_a_claim_takes_the_task_with_its_scopes_for_the_length_of_the_claim(board: Coordinator) -> None:
+    dispatch(board, "src/api", "docs/**")
+    claim = board.claim_next(role="worker", lease_seconds=600)
+    leases = board.list_leases(task="TASK-1")
+    assert {(lease.resource, lease.ttl_seconds, lease.mode) for lease in leases} == {
+        ("docs/**", 600, "exclusive"),
+        ("src/api", 600, "exclusive"),
+    }
+    assert all(abs((lease.expires_at - claim.lease_until).total_seconds()) < 1 for lease in leases)
+    assert not board.claim_scopes(patterns=["src"], agent="bob").granted
+
+
+def test_tasks_whose_scopes_others_hold_are_passed_over_in_order_and_come_back_in_their_places(
+    board: Coordinator, board_url: str
+) -> None:
+    lease = one(board.claim_scopes(patterns=["src"]))
+    for scopes in (("src/a",), ("docs",), ("src/b",), (), ("lib",)):
+        dispatch(board, *scopes)
+    assert [next_of(board), next_of(board)] == ["TASK-2", "TASK-4"]
+    assert parked(board_url) == ["TASK-1", "TASK-3"]
+    before = rows(board_url, "SELECT attempt, revision, status, claimed_by, assigned_agent FROM tasks WHERE number = 1")
+    assert before == [(0, 1, "TODO", None, None)], "as if it had never been touched"
+    board.release_leases(fences=[lease.fence])
+    assert parked(board_url) == []
+    assert [next_of(board) for _ in range(4)] == ["TASK-1", "TASK-3", "TASK-5", None]
+    assert_sound(board_url)
+
+
+def test_a_batch_takes_what_is_free_and_no_two_that_overlap(board: Coordinator, board_url: str) -> None:
+    for scopes in (("a",), ("a/x",), (), ("b",), ("a",)):
+        dispatch(board, *scopes)
+    taken = board.claim_batch(role="worker", count=5, agent="bob")
+    assert [claim.task.id for claim in taken] == ["TASK-1", "TASK-3", "TASK-4"]
+    assert parked(board_url) == ["TASK-2", "TASK-5"]
+    board.complete(handle=taken[0], agent="bob")
+    assert next_of(board) == "TASK-2"
+    assert_sound(board_url)
+
+
+def test_when_all_that_is_ready_is_held_there_is_nothing_to_claim(board: Coordinator, board_url: str) -> None:
+    board.claim_scopes(patterns=["."])
+    for number in range(30):
+        dispatch(board, f"f{number}")
+    assert next_of(board) is None
+    assert len(parked(board_url)) == 30
+    assert board.claim_batch(role="worker", count=10, agent="bob") == []
+
+
+def test_by_mere_time_they_come_back_in_their_order(board: Coordinator, board_url: str) -> None:
+    board.claim_scopes(patterns=["src"], ttl_seconds=60)
+    for number in range(3):
+        dispatch(board, f"src/{number}")
+    assert next_of(board) is None
+    age(board_url, 61)
+    assert [next_of(board) for _ in range(4)] == ["TASK-1", "TASK-2", "TASK-3", None]
+    (event,) = board.list_events(event_type="lease.expired")
+    assert event.payload["former_holder"] == "alice"
+    assert_sound(board_url)
+
+
+def test_a_wait_ends_the_moment_the_lease_does(board: Coordinator) -> None:
+    board.claim_scopes(patterns=["src"], ttl_seconds=1)
+    dispatch(board, "src")
+    assert board.claim_next(role="worker", wait=20, agent="bob").handle == "TASK-1@1"
+
+
+def test_a_renewed_lease_goes_on_to_hold_them_back(board: Coordinator, board_url: str) -> None:
+    lease = one(board.claim_scopes(patterns=["src"], ttl_seconds=60))
+    dispatch(board, "src")
+    assert next_of(board) is None
+    age(board_url, 50)
+    board.renew_leases(fences=[lease.fence])
+    age(board_url, 50)
+    assert next_of(board) is None
+    age(board_url, 11)
+    assert next_of(board) == "TASK-1"
+
+
+END: dict[str, Callable[[Coordinator, str, Any], Any]] = {
+    "complete": lambda board, url, claim: board.complete(handle=claim),
+    "submit": lambda board, url, claim: board.complete(handle=claim, review=True),
+    "block": lambda board, url, claim: board.block(handle=claim, reason="r"),
+    "release": lambda board, url, claim: board.release(handle=claim, after_seconds=900),
+    "cancel": lambda board, url, claim: board.cancel(task=claim.task.id),
+    "expire": lambda board, url, claim: (age(url, 901), board.sweep()),
+    "batch": lambda board, url, claim: board.complete_batch(handles=[claim.handle]),
+}
+
+
+@pytest.mark.parametrize("way", END)
+def test_however_a_hold_ends_its_scopes_end_and_who_waited_goes_on(
+    board: Coordinator, board_url: str, way: str
+) -> None:
+    dispatch(board, "src")
+    dispatch(board, "src/app.py")
+    claim = board.claim_next(role="worker")
+    assert next_of(board) is None
+    END[way](board, board_url, claim)
+    assert parked(board_url) == []
+    board.cancel(task="TASK-1") if way == "expire" else None
+    assert next_of(board) == "TASK-2"
+    assert held(board) == [("bob", "src/app.py")]
+    assert_sound(board_url)
+
+
+def test_transfer_carries_the_scopes_and_gives_them_the_length_of_the_new_hold(
+    board: Coordinator, board_url: str
+) -> None:
+    dispatch(board, "src")
+    claim = board.claim_next(role="worker", lease_seconds=60)
+    moved = board.transfer(handle=claim, to="bob", lease_seconds=600)
+    (lease,) = board.list_leases()
+    assert (lease.agent, lease.session_id, lease.task_id) == ("bob", None, "TASK-1")
+    assert abs((lease.expires_at - moved.lease_until).total_seconds()) < 1
+    with refused(board_url, StaleClaim):
+        board.claim_scopes(patterns=["src/x"], task=claim.handle)
+    assert board.check_scopes(patterns=["src/x"], task=moved.handle, agent="bob").granted
+    board.complete(handle=moved, agent="bob")
+    assert held(board) == []
+    assert_sound(board_url)
+
+
+@pytest.mark.parametrize("verb", ["log_progress", "extend_lease", "keep_alive"])
+def test_the_holders_verbs_renew_the_scopes_with_the_task(board: Coordinator, board_url: str, verb: str) -> None:
+    """Without a session too; what a task needs is not lost while the task is held."""
+    dispatch(board, "src")
+    claim = board.claim_next(role="worker", lease_seconds=600)
+    for _ in range(3):
+        age(board_url, 500)
+        getattr(board, verb)(handle=claim, **({"note": "n"} if verb == "log_progress" else {}))
+        assert not board.claim_scopes(patterns=["src"], agent="bob").granted
+    (lease,) = board.list_leases()
+    assert abs((lease.expires_at - board.mine()[0].lease_until).total_seconds()) < 1
+
+
+def test_claim_by_id_is_refused_naming_the_holder_of_the_scope_and_changes_nothing(
+    board: Coordinator, board_url: str
+) -> None:
+    lease = one(board.claim_scopes(patterns=["src"]))
+    dispatch(board, "src/app.py")
+    with refused(board_url, Held, "TASK-1 cannot be claimed: alice holds src until"):
+        board.claim_task(task="TASK-1", agent="bob")
+    assert next_of(board) is None
+    with refused(board_url, Held):
+        board.claim_task(task="TASK-1", agent="bob")
+    board.release_leases(fences=[lease.fence])
+    assert board.claim_task(task="TASK-1", agent="bob").handle == "TASK-1@1"
+
+
+def test_an_expiry_that_a_refused_claim_met_is_written(board: Coordinator, board_url: str) -> None:
+    dispatch(board, "src")
+    board.claim_next(role="worker", lease_seconds=60)
+    age(board_url, 61)
+    board.edit(task="TASK-1", scopes=["docs"])
+    board.claim_scopes(patterns=["docs"], agent="carol")
+    with pytest.raises(Held, match="carol holds docs"):
+        board.claim_task(task="TASK-1", agent="bob")
+    view = board.view(task="TASK-1")
+    assert (view.task.status, view.attempts[0].outcome) == ("TODO", "expired")
+    assert_sound(board_url)
+
+
+def test_who_holds_the_scope_itself_may_take_the_task(enter: Enter, board: Coordinator) -> None:
+    alice = enter("alice")
+    alice.claim_scopes(patterns=["src"])
+    dispatch(board, "src/app.py")
+    claim = alice.claim_next(role="worker")
+    assert claim.handle == "TASK-1@1"
+    assert held(board) == [("alice", "src"), ("alice", "src/app.py")]
+    alice.complete(handle=claim)
+    assert held(board) == [("alice", "src")]
+
+
+def test_why_names_the_holder_of_the_scope_met_or_not_yet(board: Coordinator) -> None:
+    lease = one(board.claim_scopes(patterns=["src"]))
+    dispatch(board, "src/app.py")
+    for _ in range(2):
+        answer = board.why(task="TASK-1")
+        (reason,) = answer.reasons
+        assert (answer.ready, reason.code, reason.until) == (False, "scope", lease.expires_at)
+        assert "alice holds src" in reason.message
+        assert next_of(board) is None
+    idle = board.why_idle(role="worker")
+    assert (idle.ready, [reason.code for reason in idle.reasons]) == (False, ["scope"])
+    board.release_leases(fences=[lease.fence])
+    assert board.why(task="TASK-1").ready
+
+
+def test_new_scopes_bring_a_task_back_to_be_looked_at_anew(board: Coordinator) -> None:
+    board.claim_scopes(patterns=["src"])
+    dispatch(board, "src")
+    assert next_of(board) is None
+    board.edit(task="TASK-1", scopes=["docs"])
+    assert next_of(board) == "TASK-1"
+
+
+def test_a_time_that_was_set_meanwhile_still_holds_when_the_lease_ends(board: Coordinator, board_url: str) -> None:
+    lease = one(board.claim_scopes(patterns=["src"]))
+    dispatch(board, "src")
+    assert next_of(board) is None
+    board.edit(task="TASK-1", not_before=datetime.now(UTC) + timedelta(hours=1))
+    board.release_leases(fences=[lease.fence])
+    assert next_of(board) is None
+    age(board_url, 3_700)
+    assert next_of(board) == "TASK-1"
+
+
+def test_a_task_of_another_project_is_not_in_the_way(board: Coordinator) -> None:
+    board.claim_scopes(patterns=["src"], project="p")
+    dispatch(board, "src")
+    assert next_of(board) == "TASK-1"
+
+
+def test_the_scopes_of_a_task_that_comes_back_are_free_for_the_next_attempt(board: Coordinator, board_url: str) -> None:
+    dispatch(board, "src")
+    board.claim_next(role="worker", lease_seconds=60)
+    age(board_url, 61)
+    claim = board.claim_next(role="worker", agent="bob")
+    assert claim.handle == "TASK-1@2"
+    assert held(board) == [("bob", "src")]
+    assert_sound(board_url)
+
+
+def test_a_conflict_leaves_no_trace_but_the_place_aside(board: Coordinator, board_url: str) -> None:
+    board.claim_scopes(patterns=["src"])
+    dispatch(board, "src")
+    next_of(board)
+    with nothing_changes(board_url):
+        assert next_of(board) is None

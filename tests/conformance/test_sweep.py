@@ -1,0 +1,64 @@
+"""The sweep: what is over ends, with one event each; what lives is left alone; twice changes nothing."""
+
+from __future__ import annotations
+
+from coordinate import Coordinator
+from tests.clock import age
+from tests.fleet import Enter, enter, held
+from tests.tables import assert_sound, nothing_changes, rows
+
+__all__ = ["enter"]
+
+
+def test_stale_sessions_lose_their_leases_and_nobody_else_does(
+    board: Coordinator, enter: Enter, board_url: str
+) -> None:
+    """Statement 8."""
+    stale, live = enter("alice", ttl_seconds=60), enter("bob", ttl_seconds=6_000)
+    board.dispatch(title="T", role="worker", scopes=["tree"])
+    claim = stale.claim_next(role="worker", lease_seconds=9_000)
+    stale.open_worktree(task=claim.handle, branch="b", root="/r")
+    stale.claim_scopes(patterns=["a", "b"], ttl_seconds=9_000)
+    stale.acquire_lock(name="l", ttl_seconds=9_000)
+    live.claim_scopes(patterns=["c"], ttl_seconds=9_000)
+    board.claim_scopes(patterns=["d"], ttl_seconds=9_000)
+    age(board_url, 59)
+    assert board.sweep().sessions == (), "strictly older than its time"
+    age(board_url, 2)
+    swept = board.sweep()
+    assert swept.sessions == (stale.session,)
+    assert sorted(lease.resource for lease in swept.leases) == ["a", "b", "l"]
+    assert held(board) == [("alice", "d"), ("alice", "tree"), ("bob", "c")]
+    events = rows(board_url, "SELECT ref, agent FROM events WHERE event_type = 'lease.swept' ORDER BY ref")
+    assert events == [("a", "system"), ("b", "system"), ("l", "system")]
+    with nothing_changes(board_url):
+        again = board.sweep()
+    assert (again.sessions, again.leases, again.tasks, again.more) == ((), (), (), False)
+
+
+def test_what_is_past_ends_also_without_a_session_and_claims_are_taken_back(board: Coordinator, board_url: str) -> None:
+    board.dispatch(title="T", role="worker", scopes=["src"])
+    board.claim_next(role="worker", lease_seconds=60)
+    board.claim_scopes(patterns=["docs"], ttl_seconds=60)
+    age(board_url, 61)
+    swept = board.sweep(agent="bob")
+    assert sorted(lease.resource for lease in swept.leases) == ["docs", "src"]
+    assert swept.tasks == ("TASK-1",)
+    assert board.view(task="TASK-1").task.status == "TODO"
+    assert_sound(board_url)
+
+
+def test_a_bounded_sweep_says_that_there_is_more(enter: Enter, board_url: str) -> None:
+    alice = enter("alice", ttl_seconds=9_000)
+    alice.claim_scopes(patterns=[f"f{n}" for n in range(25)], ttl_seconds=60)
+    age(board_url, 61)
+    ended = [alice.sweep(limit=10) for _ in range(3)]
+    assert [(len(each.leases), each.more) for each in ended] == [(10, True), (10, True), (5, False)]
+
+
+def test_the_calls_of_a_session_sweep_a_little_now_and_then(board: Coordinator, enter: Enter, board_url: str) -> None:
+    stale, live = enter("alice", ttl_seconds=60), enter("bob", ttl_seconds=100)
+    stale.claim_scopes(patterns=["src"], ttl_seconds=9_000)
+    age(board_url, 61)
+    enter("bob", session=live.session).stats()
+    assert held(board) == []

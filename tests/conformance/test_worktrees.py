@@ -1,0 +1,170 @@
+"""Worktrees: their scopes last until merge or abort, and unsaved work is never dropped by accident. Replay."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinate import Coordinator
+from coordinate.errors import Held, InvalidState, NotFound, UnsavedWork
+from coordinate.records import Claim
+from tests.clock import age
+from tests.fleet import Enter, enter, held
+from tests.tables import assert_sound, nothing_changes, refused, rows
+
+__all__ = ["enter"]
+
+
+@pytest.fixture
+def claim(board: Coordinator) -> Claim:
+    board.dispatch(title="T", role="worker", scopes=["src"])
+    return board.claim_next(role="worker")
+
+
+def open_one(board: Coordinator, claim: Claim, **given: object) -> None:
+    assert board.open_worktree(task=claim.handle, branch="b", root="/r", **given).worktree
+
+
+def test_its_scopes_last_past_the_hold_the_session_and_all_time_until_merge(
+    board: Coordinator, enter: Enter, board_url: str
+) -> None:
+    """Statement 14."""
+    alice = enter("alice", ttl_seconds=60)
+    board.dispatch(title="T", role="worker", scopes=["src"])
+    claim = alice.claim_next(role="worker")
+    opened = alice.open_worktree(task=claim.handle, branch="b", root="/r")
+    assert [(lease.resource, lease.expires_at) for lease in opened.leases] == [("src", None)]
+    board.dispatch(title="U", role="worker", scopes=["src/app.py"])
+    alice.complete(handle=claim, review=True)
+    alice.end_session()
+    age(board_url, 10_000_000)
+    board.sweep()
+    assert board.claim_next(role="worker", agent="bob") is None
+    assert "for an open worktree" in board.why(task="TASK-2").reasons[0].message
+    (conflict,) = board.claim_scopes(patterns=["src"], agent="bob").conflicts
+    assert (conflict.task_id, conflict.until) == ("TASK-1", None)
+    assert board.close_worktree(task="TASK-1").state == "merged"
+    assert held(board) == []
+    assert board.claim_next(role="worker", agent="bob").handle == "TASK-2@1"
+    assert_sound(board_url)
+
+
+def test_the_next_holder_of_the_task_is_not_kept_out_by_its_own_worktree(
+    board: Coordinator, claim: Claim, board_url: str
+) -> None:
+    open_one(board, claim)
+    board.complete(handle=claim, review=True)
+    board.reject(task="TASK-1", reason="r", agent="rita")
+    again = board.claim_next(role="worker")
+    assert again.handle == "TASK-1@2"
+    assert len(held(board)) == 1
+    board.release(handle=again)
+    assert board.claim_next(role="worker", agent="bob").handle == "TASK-1@3"
+    assert held(board) == [("alice", "src")]
+    assert_sound(board_url)
+
+
+def test_a_conflict_with_any_live_scope_is_an_answer_and_writes_nothing(
+    board: Coordinator, claim: Claim, board_url: str
+) -> None:
+    """Statement 14."""
+    board.claim_scopes(patterns=["docs"], agent="bob")
+    with nothing_changes(board_url):
+        opened = board.open_worktree(task=claim.handle, branch="b", root="/r", patterns=["src", "docs/a.md"])
+    assert opened.worktree is None
+    assert [(each.pattern, each.holder) for each in opened.conflicts] == [("docs/a.md", "bob")]
+
+
+def test_one_open_worktree_for_each_task_by_its_holder_only(board: Coordinator, claim: Claim, board_url: str) -> None:
+    open_one(board, claim)
+    with refused(board_url, Held, "open worktree already"):
+        board.open_worktree(task=claim.handle, branch="c", root="/s")
+    with refused(board_url, InvalidState, "bob does not hold TASK-1"):
+        board.open_worktree(task="TASK-1", branch="c", root="/s", agent="bob")
+    with refused(board_url, NotFound):
+        board.open_worktree(task="TASK-9", branch="c", root="/s")
+    board.close_worktree(task="TASK-1")
+    open_one(board, claim)
+
+
+def test_without_scopes_it_holds_the_whole_repository(board: Coordinator) -> None:
+    board.dispatch(title="T", role="worker")
+    open_one(board, board.claim_next(role="worker"))
+    assert held(board) == [("alice", ".")]
+
+
+def test_its_leases_are_released_only_with_it(board: Coordinator, enter: Enter, board_url: str) -> None:
+    alice = enter("alice")
+    board.dispatch(title="T", role="worker", scopes=["src"])
+    opened = alice.open_worktree(task=alice.claim_next(role="worker").handle, branch="b", root="/r")
+    with refused(board_url, InvalidState, "open worktree of TASK-1"):
+        alice.release_leases(fences=[opened.leases[0].fence])
+    with nothing_changes(board_url):
+        assert alice.release_leases(patterns=["src"]) == []
+        assert alice.release_leases(every=True) == []
+
+
+def test_unsaved_work_is_not_dropped_without_force_and_force_is_on_record(
+    board: Coordinator, claim: Claim, board_url: str
+) -> None:
+    """Statement 14."""
+    open_one(board, claim)
+    with refused(board_url, UnsavedWork, "2 files are not committed") as caught:
+        board.close_worktree(task="TASK-1", aborted=True, unsaved="2 files are not committed")
+    assert caught.value.facts["branch"] == "b"
+    closed = board.close_worktree(
+        task="TASK-1", aborted=True, unsaved="2 files are not committed", force=True, reason="no use"
+    )
+    assert (closed.state, closed.close_reason) == ("aborted", "no use; dropped: 2 files are not committed")
+    assert held(board) == []
+    with refused(board_url, NotFound, "no open worktree"):
+        board.close_worktree(task="TASK-1")
+
+
+def test_only_its_agent_closes_it_until_another_adopts_it(board: Coordinator, claim: Claim, board_url: str) -> None:
+    """Statement 14: abort ends the leases of that task and of no other."""
+    open_one(board, claim)
+    board.claim_scopes(patterns=["docs"])
+    for call in (board.close_worktree, board.set_worktree_state):
+        with refused(board_url, Held, "alice's, on branch b"):
+            call(task="TASK-1", agent="bob", **({"state": "gating"} if call == board.set_worktree_state else {}))
+    with refused(board_url, UnsavedWork):
+        board.adopt_worktree(task="TASK-1", unsaved="a file", agent="bob")
+    assert board.adopt_worktree(task="TASK-1", agent="bob").agent == "bob"
+    assert held(board) == [("alice", "docs"), ("bob", "src")]
+    assert board.set_worktree_state(task="TASK-1", state="gating", agent="bob").state == "gating"
+    board.close_worktree(task="TASK-1", aborted=True, agent="bob")
+    assert held(board) == [("alice", "docs")]
+    told = [event for (event,) in rows(board_url, "SELECT event_type FROM events WHERE event_type LIKE 'worktree.%'")]
+    assert sorted(told) == ["worktree.aborted", "worktree.adopted", "worktree.opened", "worktree.state"]
+
+
+def test_transfer_of_the_task_leaves_the_worktree_with_its_agent(
+    board: Coordinator, claim: Claim, board_url: str
+) -> None:
+    open_one(board, claim)
+    moved = board.transfer(handle=claim, to="bob")
+    assert held(board) == [("alice", "src")]
+    assert board.check_scopes(patterns=["src/x"], task=moved.handle, agent="bob").granted
+    board.adopt_worktree(task="TASK-1", agent="bob")
+    assert held(board) == [("bob", "src")]
+
+
+def test_the_list_shows_the_open_ones_and_the_closed_when_asked(board: Coordinator, claim: Claim) -> None:
+    open_one(board, claim)
+    assert board.worktree_of(task="TASK-1").branch == "b"
+    assert [each.task_id for each in board.list_worktrees()] == ["TASK-1"]
+    board.close_worktree(task="TASK-1")
+    assert board.worktree_of(task="TASK-1") is None
+    assert board.list_worktrees() == []
+    assert [each.state for each in board.list_worktrees(closed=True)] == ["merged"]
+
+
+def test_what_a_stream_applied_is_kept_once_and_pages(board: Coordinator, board_url: str) -> None:
+    assert board.applied(stream="main") == []
+    assert board.mark_applied(stream="main", event_keys=["b", "a"]) == ["b", "a"]
+    assert board.mark_applied(stream="main", event_keys=["a", "c"]) == ["c"]
+    with nothing_changes(board_url):
+        assert board.mark_applied(stream="main", event_keys=["a", "b", "c"]) == []
+    assert [each.event_key for each in board.applied(stream="main", limit=2)] == ["a", "b"]
+    assert [each.event_key for each in board.applied(stream="main", after="b")] == ["c"]
+    assert board.applied(stream="other") == []

@@ -1,0 +1,278 @@
+"""No two agents hold overlapping scopes, no task with scopes is lost, one holder of a lock, no number minted twice."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+import coordinate
+from coordinate import errors, paths
+from coordinate.service import Coordinator
+from tests.races import arena
+from tests.races.arena import Go, Weakness
+
+pytestmark = pytest.mark.race
+
+ROUNDS = 300
+# In each round every two of these sets overlap, so exactly one can be granted.
+CONTESTED: list[tuple[list[str], ...]] = [
+    (["src"], ["src/api/x.py"]),
+    (["src/*.py"], ["src/app.py"]),
+    (["a", "b"], ["b", "a"]),
+    (["."], ["deep/down/here"]),
+    (["free", "src/**"], ["src/api"]),
+    (["docs"], ["docs"]),
+]
+SIX: list[tuple[list[str], ...]] = [
+    (["src"], ["src/api"], ["src/api/x.py"], ["src/**/x.py"], ["src/api/*.py"], ["."]),
+    (["a", "b"], ["b", "a"], ["b/c", "a"], ["a/d", "b"], ["b", "a/*"], ["a", "b/**"]),
+    (["x"], ["x"], ["x"], ["x"], ["x"], ["x"]),
+]
+# What keeps two grants apart: on Postgres the project's lock, on SQLite that a writer begins immediate.
+UNGUARDED: dict[str, Weakness] = {
+    "sqlite": arena.no_transactions,
+    "postgresql": arena.replaced("scopes_lock", "SELECT :project IS NULL AS locked"),
+}
+
+
+def claimer(url: str, number: int, sets: Sequence[list[str]]) -> Callable[[Go], list[list[int]]]:
+    """Claims its set of each round at the same moment as the others; keeps it until all have answered."""
+
+    def live(go: Go) -> list[list[int]]:
+        with coordinate.connect(url, agent=f"agent-{number}") as door:
+            session = door.register(name=f"agent-{number}").id
+        won = []
+        with coordinate.connect(url, agent=f"agent-{number}", session=session) as c:
+            c.stats()
+            for patterns in sets:
+                go()
+                time.sleep(random.choice((0.0, random.uniform(0, 0.001))))
+                answer = c.claim_scopes(patterns=patterns)
+                assert answer.granted != bool(answer.conflicts)
+                assert len(answer.leases) == (len(patterns) if answer.granted else 0)
+                won.append([lease.fence for lease in answer.leases])
+                go()
+                if number == 0:
+                    assert_no_overlap(c)
+                go()
+                if answer.granted:
+                    c.release_leases(every=True)
+        return won
+
+    return live
+
+
+def assert_no_overlap(c: Coordinator) -> None:
+    live = c.list_leases(kind="scope", limit=1_000)
+    for a, b in itertools.combinations(live, 2):
+        foreign = (a.agent, a.session_id) != (b.agent, b.session_id)
+        assert not (foreign and a.project == b.project and paths.overlaps(a.resource, b.resource)), (a, b)
+
+
+def contest(url: str, games: list[tuple[list[str], ...]], rounds: int, weakness: Weakness | None = None) -> None:
+    scripts: list[list[list[str]]] = [[] for _ in games[0]]
+    for number in range(rounds):
+        sets = list(games[number % len(games)])
+        random.shuffle(sets)
+        for script, patterns in zip(scripts, sets, strict=True):
+            script.append(patterns)
+    bodies = [claimer(url, number, script) for number, script in enumerate(scripts)]
+    for number, answers in enumerate(zip(*arena.run(bodies, weakness=weakness, seconds=180), strict=True)):
+        winners = [fences for fences in answers if fences]
+        assert len(winners) == 1, f"round {number}: {len(winners)} of {len(answers)} were granted"
+
+
+@pytest.mark.parametrize("games", [CONTESTED, SIX], ids=["two", "six"])
+def test_of_overlapping_claims_at_one_moment_exactly_one_is_granted(
+    board_url: str, games: list[tuple[list[str], ...]]
+) -> None:
+    """Statement 1, in 300 rounds: parent and child, glob and file, sets in opposite order."""
+    contest(board_url, games, ROUNDS)
+    live = arena.rows(board_url, "SELECT count(*) FROM leases WHERE released_at IS NULL")
+    assert live == [(0,)]
+
+
+def test_without_the_lock_of_the_scopes_the_race_is_lost(engine: str, board_url: str) -> None:
+    """The guard is needed: a race that cannot fail proves nothing."""
+    with pytest.raises(AssertionError):
+        contest(board_url, SIX, 100, UNGUARDED[engine])
+
+
+# --- tasks with scopes ------------------------------------------------------------------------------------------------
+
+
+def worker(url: str, number: int) -> Callable[[Go], list[tuple[str, tuple[str, ...], float, float]]]:
+    """Claims and completes until every task is done; says what it held from when to when."""
+
+    def live(go: Go) -> list[tuple[str, tuple[str, ...], float, float]]:
+        with coordinate.connect(url, agent=f"worker-{number}") as c:
+            c.stats()
+            go()
+            held = []
+            idle_since = time.monotonic()
+            while True:
+                claim = c.claim_next(role="worker")
+                if claim is None:
+                    if c.stats().by_status.keys() <= {"DONE"}:
+                        return held
+                    assert time.monotonic() - idle_since < 30, "something is never handed out"
+                    time.sleep(0.01)
+                    continue
+                got = time.monotonic()
+                scopes = tuple(lease.resource for lease in c.list_leases(task=claim.task.id))
+                time.sleep(random.uniform(0, 0.003))
+                held.append((claim.task.id, scopes, got, time.monotonic()))
+                c.complete(handle=claim)
+                idle_since = time.monotonic()
+
+    return live
+
+
+def test_no_two_holders_overlap_and_no_task_is_lost(board_url: str) -> None:
+    """Eight processes, 160 tasks over few paths, each of which is in the way of many others."""
+    choices = [["src"], ["src/a"], ["src/b"], ["src/*.py"], ["docs"], ["docs/a.md", "src/a"], ["lib"], []]
+    with arena.setting_up(board_url) as c:
+        for number in range(160):
+            c.dispatch(title="T", role="worker", scopes=choices[number % len(choices)])
+    tallies = arena.run([worker(board_url, number) for number in range(8)], seconds=120)
+    assert arena.rows(board_url, "SELECT status, count(*) FROM tasks GROUP BY status") == [("DONE", 160)]
+    held = [(each, number) for number, tally in enumerate(tallies) for each in tally]
+    for ((_, ours, since, until), a), ((_, theirs, begun, ended), b) in itertools.combinations(held, 2):
+        if a != b and since < ended and begun < until:
+            assert not any(paths.overlaps(x, y) for x in ours for y in theirs), (ours, theirs)
+    assert arena.rows(board_url, "SELECT count(*) FROM leases WHERE released_at IS NULL") == [(0,)]
+    assert arena.rows(board_url, "SELECT count(*) FROM tasks WHERE parked_on IS NOT NULL") == [(0,)]
+    arena.assert_sound(board_url)
+
+
+@pytest.mark.parametrize("end", ["release", "expire"])
+def test_no_task_stays_aside_on_a_lease_that_is_over(board_url: str, end: str) -> None:
+    """200 rounds: the lease ends at the moment that a claimer sets a task aside on it. Guard: `lease_share`."""
+    rounds = 200
+    with arena.setting_up(board_url) as c:
+        c.dispatch(title="T", role="worker", scopes=["src/app.py"])
+
+    def holder(go: Go) -> None:
+        with coordinate.connect(board_url, agent="holder") as c:
+            for _ in range(rounds):
+                answer = c.claim_scopes(patterns=["src"])
+                assert answer.granted
+                if end == "expire":
+                    fence = answer.leases[0].fence
+                    arena.change(
+                        board_url,
+                        f"UPDATE leases SET expires_at = '2001-01-01T00:00:00.000Z' WHERE fence = {fence}",
+                    )
+                go()
+                time.sleep(random.uniform(0, 0.002))
+                if end == "release":
+                    c.release_leases(fences=[answer.leases[0].fence])
+                else:
+                    c.sweep()
+                go()
+                go()
+
+    def claimer(go: Go) -> list[str]:
+        wrong = []
+        with coordinate.connect(board_url, agent="claimer") as c:
+            for number in range(rounds):
+                go()
+                time.sleep(random.uniform(0, 0.002))
+                claim = c.claim_next(role="worker")
+                go()
+                claim = claim or c.claim_next(role="worker")
+                if claim is None:
+                    wrong.append(f"round {number}: the lease is over, and the task is not handed out")
+                    c.claim_task(task="TASK-1")
+                c.release(handle="TASK-1@" + str(c.view(task="TASK-1").task.attempt))
+                go()
+        return wrong
+
+    assert arena.run([holder, claimer], seconds=120)[1] == []
+    arena.assert_sound(board_url)
+
+
+# --- locks and counters -----------------------------------------------------------------------------------------------
+
+
+def test_of_many_who_take_a_lock_one_has_it_also_when_its_time_is_over(board_url: str) -> None:
+    """Eight processes, 50 rounds of take-over after expiry: one holder, and the fences rise. Guard: a unique index."""
+    rounds = 50
+
+    def taker(number: int) -> Callable[[Go], list[int]]:
+        def live(go: Go) -> list[int]:
+            got = []
+            with coordinate.connect(board_url, agent=f"agent-{number}") as c:
+                c.stats()
+                for _ in range(rounds):
+                    go()
+                    try:
+                        got.append(c.acquire_lock(name="integrate").fence)
+                    except errors.Held:
+                        got.append(0)
+                    go()
+                    if number == 0:
+                        arena.change(
+                            board_url,
+                            "UPDATE leases SET expires_at = '2001-01-01T00:00:00.000Z' WHERE released_at IS NULL",
+                        )
+                    go()
+            return got
+
+        return live
+
+    answers = list(zip(*arena.run([taker(number) for number in range(8)]), strict=True))
+    winners = [[fence for fence in answer if fence] for answer in answers]
+    assert [len(each) for each in winners] == [1] * rounds
+    fences = [fence for (fence,) in winners]
+    assert fences == sorted(set(fences))
+    told = arena.rows(board_url, "SELECT count(*) FROM events WHERE event_type = 'lease.expired'")
+    assert told == [(rounds - 1,)]
+
+
+def test_a_counter_mints_400_different_numbers_for_eight_processes(board_url: str) -> None:
+    """Statement 9, with floors that differ. Guard: one statement mints."""
+
+    def minter(number: int) -> Callable[[Go], list[int]]:
+        def live(go: Go) -> list[int]:
+            with coordinate.connect(board_url, agent=f"agent-{number}") as c:
+                c.stats()
+                go()
+                return [c.counter_next(kind="adr", floor=100 + number)[0] for _ in range(50)]
+
+        return live
+
+    minted = [n for each in arena.run([minter(number) for number in range(8)]) for n in each]
+    assert len(set(minted)) == 400
+    assert min(minted) > 100
+
+
+def test_sixteen_processes_that_make_a_board_and_use_the_fleet_all_succeed(
+    engine: str, request: pytest.FixtureRequest
+) -> None:
+    """Statement 15: nothing is lost, no number is given twice."""
+    for number in range(10):
+        if engine == "sqlite":
+            url = str(Path(request.getfixturevalue("tmp_path")) / f"fresh-{number}" / "board.db")
+            answers = first_calls(url)
+        else:
+            with request.getfixturevalue("postgres").schema() as url:
+                answers = first_calls(url)
+        assert len({session for session, _ in answers}) == 16
+        assert sorted(number for _, number in answers) == list(range(1, 17))
+
+
+def first_calls(url: str) -> list[tuple[str, int]]:
+    def live(go: Go) -> tuple[str, int]:
+        go()
+        with coordinate.connect(url, agent="alice", create=True) as c:
+            session = c.register(name="alice").id
+            assert session in [each.id for each in c.list_sessions()]
+            return session, c.counter_next(kind="adr")[0]
+
+    return arena.run([live] * 16)
