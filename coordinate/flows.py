@@ -17,7 +17,7 @@ from coordinate.work import claims
 SWEEP_MAX = 100
 SWEEP_ALONG = 10
 # How many tasks one claim sets aside before it lets others write; the next look goes on from there.
-SET_ASIDE_MAX = 500
+SET_ASIDE_MAX = 100
 
 
 def claim_batch(

@@ -20,7 +20,7 @@ from typing import Any
 
 import coordinate
 from coordinate.db.dialect import SQLite
-from tests.bench.boards import fill_waiting
+from tests.bench.boards import declare_scopes, fill_waiting
 from tests.postgres import start_server
 
 
@@ -36,13 +36,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="coordinate-bench-") as folder:
         if options.engine != "postgresql":
             figures += [api_against_driver(Path(folder), options.claims), command_against_interpreter(Path(folder))]
-            figures.append(queue_length("sqlite", lambda name: str(Path(folder) / f"{name}.db"), options))
+            place = lambda name: str(Path(folder) / f"{name}.db")  # noqa: E731
+            figures += [queue_length("sqlite", place, options), held_scopes("sqlite", place, options)]
         if options.engine != "sqlite":
             server = start_server()
             try:
                 with server.database("small") as small, server.database("large") as large:
                     places = {"small": small, "large": large}
                     figures.append(queue_length("postgresql", places.__getitem__, options))
+                with server.database("free") as free, server.database("held") as held:
+                    places = {"free": free, "held": held}
+                    figures.append(held_scopes("postgresql", places.__getitem__, options))
             finally:
                 server.stop()
     for figure in figures:
@@ -147,6 +151,33 @@ def queue_length(engine: str, place: Callable[[str], str], options: argparse.Nam
         "ratio": ratio,
         "reads": f"lower is better; {statistics.median(costs['large']) * 1e6:.0f} µs against"
         f" {statistics.median(costs['small']) * 1e6:.0f} µs",
+    }
+
+
+def held_scopes(engine: str, place: Callable[[str], str], options: argparse.Namespace) -> dict[str, Any]:
+    """What a claim costs, after the first, when another holds the scopes of the first 5,000 of 100,000 ready tasks."""
+    for name in ("free", "held"):
+        with coordinate.connect(place(name), agent="holder", create=True) as c:
+            fill_waiting(place(name), 100_000)
+            if name == "held":
+                declare_scopes(place(name), 5_000)
+                assert c.claim_scopes(patterns=["held"], ttl_seconds=604_800).granted
+    costs: dict[str, list[float]] = {"free": [], "held": []}
+    with (
+        coordinate.connect(place("free"), agent="bench") as free,
+        coordinate.connect(place("held"), agent="bench") as held,
+    ):
+        sides = (("free", free), ("held", held))
+        first = {name: 1 / _rate(lambda c=c: c.claim_next(role="worker"), 1) for name, c in sides}
+        for _ in range(max(100, min(options.claims, 2_000))):
+            for name, c in sides:
+                costs[name].append(1 / _rate(lambda c=c: c.claim_next(role="worker"), 1))
+    middle = {name: statistics.median(each) for name, each in costs.items()}
+    return {
+        "what": f"a claim past 5,000 tasks with held scopes / without scopes, {engine}",
+        "ratio": middle["held"] / middle["free"],
+        "reads": f"lower is better; {middle['held'] * 1e6:.0f} µs against {middle['free'] * 1e6:.0f} µs;"
+        f" the first claim {first['held']:.1f} s",
     }
 
 

@@ -37,3 +37,22 @@ def fill_waiting(target: str, count: int, *, first: int = 1) -> None:
         connection.execute(_SQLITE, {"first": first, "last": last})
         connection.execute("UPDATE counters SET value = ? WHERE kind = 'task'", [last])
         connection.commit()
+
+
+def declare_scopes(target: str, count: int) -> None:
+    """Let the first `count` tasks declare a path each under `held/`."""
+    declare = (
+        "INSERT INTO task_scopes (task_id, pattern, mode)"
+        f" SELECT id, 'held/' || number, 'exclusive' FROM tasks WHERE number <= {count:d}",
+        f"UPDATE tasks SET scoped = (1 = 1) WHERE number <= {count:d}",
+    )
+    if is_postgres(target):
+        import psycopg
+
+        with psycopg.connect(target, autocommit=True) as server:
+            for statement in (*declare, "VACUUM (ANALYZE) tasks"):
+                server.execute(statement.encode())
+        return
+    with closing(sqlite3.connect(target)) as file, file:
+        for statement in declare:
+            file.execute(statement)

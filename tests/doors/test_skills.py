@@ -1,8 +1,8 @@
 """Skills, role files and the block: every command that they show is run, in order, on one fresh board.
 
-A line of an `sh` fence is one command; `export` holds from there on; `# exit N` at its end is what it must answer
-(else 0). A `markdown` fence is the plan.md of the commands behind it. `TASK-1@1` and the like are what the commands
-before made true: the manager hands out work, the worker does it, the reviewer judges it.
+A line of an `sh` fence is one command; `export` holds for the rest of its text; `# exit N` at its end is what it must
+answer (else 0). A `markdown` fence is the plan.md of the commands behind it. `TASK-1@1` and the like are what the
+commands before made true: the manager hands out work, the worker does it, the reviewer judges it.
 """
 
 from __future__ import annotations
@@ -89,16 +89,18 @@ def test_every_command_that_skills_and_role_files_show_does_what_they_say(
     project.mkdir()
     assert run("coordinate init", shell, project).returncode == 0
     for name in TEXTS:
+        shell.pop("COORDINATE_SESSION", None)
         for shown in commands(name):
             if isinstance(shown, str):
                 (project / "plan.md").write_text(shown)
             elif shown.command.startswith("export "):
-                variable, _, value = shown.command.removeprefix("export ").partition("=")
-                shell[variable] = value
+                variable = shown.command.removeprefix("export ").partition("=")[0]
+                shell[variable] = run(f'{shown.command} && printf %s "${variable}"', shell, project).stdout
+                assert shell[variable], shown
             else:
                 done = run(shown.command, shell, project)
                 assert done.returncode == shown.status, f"{shown}\n{done.stdout}\n{done.stderr}"
-                if not shown.command.startswith(("coordinate skill view", "coordinate run")):
+                if not shown.command.startswith(("coordinate skill view", "coordinate run", "coordinate lock run")):
                     json.loads(done.stdout if done.returncode == 0 else done.stderr)
     left = json.loads(run("coordinate task list", shell, project).stdout)["tasks"]
     # The story came to its end: one approved, one rejected, one blocked.
