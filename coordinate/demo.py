@@ -31,31 +31,61 @@ REVIEWER_SHARE = 10  # one agent in ten reviews
 REVIEW_EVERY = 5  # one task in five is reviewed
 GROUP = 10  # tasks of one feature: a design, seven parts, two that need all of them
 
+STALL_SECONDS = 10.0  # so long without any change, and it is said what is waited for
+
 Show = Callable[[dict[str, int], int, float], None]
+Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to play: sizes, how many to kill, how long a lease lasts (seconds), where, and when to give up."""
+    """What to play: sizes, how many to kill, how long a lease lasts, where, and after how long a standstill to give up.
+
+    With `keep` the board outlives the play also where no `target` names a place for it. Raises `InvalidInput` when
+    more are to be killed than the work can spare.
+    """
 
     agents: int = 50
     tasks: int = 500
     kill: int = 5
     lease_seconds: int = 2
     work_seconds: float = 0.05
-    patience_seconds: float = 300.0
+    patience_seconds: float = 120.0
     target: str | None = None
+    keep: bool = False
     story: bool = True
     seed: int = 1
+
+    @property
+    def reviewers(self) -> int:
+        return max(1, self.agents // REVIEWER_SHARE) if self.story and self.agents > 1 else 0
+
+    @property
+    def kill_max(self) -> int:
+        """Reviewers are not killed, and one worker must be left to do what the dead began."""
+        return self.agents - self.reviewers - 1
+
+    def __post_init__(self) -> None:
+        if self.kill > self.kill_max:
+            raise errors.InvalidInput(
+                f"of {self.agents} agents at most {self.kill_max} can be killed: {self.reviewers} review, and one"
+                " worker must be left",
+                hint=f"--kill {self.kill_max}, or more --agents",
+                field="kill",
+            )
 
 
 @dataclass(slots=True)
 class Verdict:
-    """What the database says at the end; `holds` only if every promise does."""
+    """What the database says at the end; `holds` only if no promise is `broken`.
+
+    `unchecked` names those that this play gave no occasion to check; `kept` is where the board is, if it was to stay.
+    """
 
     holds: bool
     seconds: float
     board: str
+    kept: str | None
     agents: int
     tasks: int
     done: int
@@ -74,29 +104,36 @@ class Verdict:
     tasks_per_agent: dict[str, float]
     unserved_agents: int
     broken: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    waits_for: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def play(options: Options, show: Show = lambda counts, killed, rate: None) -> Verdict:
+def play(options: Options, show: Show = lambda counts, killed, rate: None, tell: Tell = lambda said: None) -> Verdict:
     """Run it. Raises `NotEmpty` when the target holds tasks already, before anything is written."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="coordinate-demo-")))
-        target = options.target or str(folder / "board.db")
+        target = options.target or str(_kept_place() if options.keep else folder / "board.db")
         with connect(target, agent="manager", create=True) as c:
             if c.list_tasks(limit=1).tasks:
                 raise errors.NotEmpty(
-                    f"{c.database.engine.describe()} holds tasks already: the demo wants an empty board",
+                    f"{c.database.engine.describe()} holds tasks already: the {'demo' if options.story else 'bench'}"
+                    " wants an empty board",
                     hint="name an empty place, or leave --db away",
                 )
             c.dispatch_plan(plan=plan_of(options))
         started = time.monotonic()
         with _agents(options, target, folder) as agents, connect(target, agent="manager") as c:
-            killed = _watch(options, c, agents, show, started)
-        seconds = time.monotonic() - started
+            watched = _watch(options, c, agents, show, tell)
         with connect(target, agent="manager") as c:
-            return _judge(options, c, folder, killed, seconds)
+            return _judge(options, c, folder, watched, time.monotonic() - started)
+
+
+def _kept_place() -> Path:
+    """A new file in a folder of its own, for the caller alone."""
+    return Path(tempfile.mkdtemp(prefix="coordinate-demo-")) / "board.db"
 
 
 def plan_of(options: Options) -> list[PlannedTask]:
@@ -130,11 +167,10 @@ def _agents(options: Options, target: str, folder: Path) -> Iterator[list[multip
     methods = multiprocessing.get_all_start_methods()
     # Forking is quick and safe here: this process has one thread, and its connections are not carried over.
     start: Any = multiprocessing.get_context("fork" if "fork" in methods else "spawn")
-    reviewers = max(1, options.agents // REVIEWER_SHARE) if options.story and options.agents > 1 else 0
     agents: list[multiprocessing.process.BaseProcess] = []
     # The address goes to the children by inheritance or pipe, never through a command line that others can list.
     for number in range(1, options.agents + 1):
-        reviews = number <= reviewers
+        reviews = number <= options.reviewers
         name = f"reviewer-{number}" if reviews else f"worker-{number}"
         process = start.Process(target=_live, name=name, args=(options, target, str(folder), name, reviews))
         process.daemon = True
@@ -156,6 +192,7 @@ def _live(options: Options, target: str, folder: str, name: str, reviews: bool) 
     with (Path(folder) / f"{name}.jsonl").open("a", encoding="utf-8", buffering=1) as diary:
         try:
             with connect(target, agent=name) as c:
+                diary.write(json.dumps({"came": time.time()}) + "\n")
                 step = _review_one if reviews else _work_one
                 idle = IDLE_LEAST
                 while idle < IDLE_MOST or not _finished(c):
@@ -217,23 +254,43 @@ class _Killed:
     tried: int = 0
 
 
+@dataclass(slots=True)
+class _Watched:
+    """Who was killed, when half of the work was done, and what was waited for when nothing moved any more."""
+
+    killed: list[_Killed] = field(default_factory=list)
+    half_done_at: float | None = None
+    waits_for: list[str] = field(default_factory=list)
+
+
 def _watch(
-    options: Options, c: Coordinator, agents: list[multiprocessing.process.BaseProcess], show: Show, started: float
-) -> list[_Killed]:
+    options: Options, c: Coordinator, agents: list[multiprocessing.process.BaseProcess], show: Show, tell: Tell
+) -> _Watched:
     """Show what happens, kill some agents in the middle of their work, and play their ghosts afterwards."""
-    killed: list[_Killed] = []
+    watched = _Watched()
+    killed = watched.killed
     victims = [process for process in agents if process.name.startswith("worker")]
     random.Random(options.seed).shuffle(victims)
-    while time.monotonic() - started < options.patience_seconds:
+    started = moved = time.monotonic()
+    before: object = None
+    while True:
         counts = c.stats().by_status
-        done = counts.get("DONE", 0)
-        show(counts, len(killed), done / max(0.001, time.monotonic() - started))
+        done, now = counts.get("DONE", 0), time.monotonic()
+        show(counts, len(killed), done / max(0.001, now - started))
+        if done * 2 >= options.tasks and watched.half_done_at is None:
+            watched.half_done_at = time.time()
+        if counts != before:
+            before, moved, watched.waits_for = counts, now, []
+        elif now - moved > STALL_SECONDS and not watched.waits_for:
+            watched.waits_for = _waits_for(c, counts)
+            tell("Nothing has moved for a while: " + "; ".join(watched.waits_for) + ".")
         if done == options.tasks:
             break
-        if not any(process.is_alive() for process in agents):
+        if now - moved > options.patience_seconds or not any(process.is_alive() for process in agents):
+            watched.waits_for = _waits_for(c, counts)
             break
         share = done / options.tasks
-        if len(killed) < options.kill and victims and share >= 0.1 + 0.6 * len(killed) / max(1, options.kill):
+        if len(killed) < options.kill and share >= 0.1 + 0.6 * len(killed) / options.kill:
             _kill_one(c, victims, killed)
         for ghost in killed:
             _haunt(c, ghost)
@@ -242,16 +299,21 @@ def _watch(
         _haunt(c, ghost)
     for process in agents:
         process.join(timeout=5)
-    return killed
+    return watched
+
+
+def _waits_for(c: Coordinator, counts: dict[str, int]) -> list[str]:
+    said = [reason.message for reason in c.why_idle(role="worker").reasons]
+    return said or [f"{count} task(s) are {status}" for status, count in counts.items() if status != "DONE"]
 
 
 def _kill_one(c: Coordinator, victims: list[multiprocessing.process.BaseProcess], killed: list[_Killed]) -> None:
-    """SIGKILL one agent, preferably one that holds a task now; what it held is read after its death."""
-    holders = [process for process in victims if process.is_alive() and c.mine(agent=process.name)]
-    alive = holders or [process for process in victims if process.is_alive()]
-    if not alive:
+    """SIGKILL one agent, preferably one that holds a task now, never the last; what it held is read after its death."""
+    alive = [process for process in victims if process.is_alive()]
+    if len(alive) < 2:
         return
-    victim = alive[0]
+    holders = [process for process in alive if c.mine(agent=process.name)]
+    victim = (holders or alive)[0]
     victims.remove(victim)
     victim.kill()
     victim.join()
@@ -275,7 +337,7 @@ def _haunt(c: Coordinator, ghost: _Killed) -> None:
 # --- the verdict ------------------------------------------------------------------------------------------------------
 
 
-def _judge(options: Options, c: Coordinator, folder: Path, killed: list[_Killed], seconds: float) -> Verdict:
+def _judge(options: Options, c: Coordinator, folder: Path, watched: _Watched, seconds: float) -> Verdict:
     """Read the whole board, task by task, and hold it against the promises."""
     done = doubles = lost = repeated = expired = total = 0
     for exported in c.export():
@@ -288,25 +350,30 @@ def _judge(options: Options, c: Coordinator, folder: Path, killed: list[_Killed]
         repeated += endings > 1
         expired += sum(entry.action == "EXPIRE" for entry in exported.history)
     lost += options.tasks - total
-    latencies, per_agent, failures = _diaries(folder)
-    # Everyone who lived long enough to be served: the killed may have died first.
-    workers = [f"worker-{n}" for n in range(1, options.agents + 1)]
-    reviewers = max(1, options.agents // REVIEWER_SHARE) if options.story and options.agents > 1 else 0
-    workers = workers[reviewers:]
+    killed, diaries = watched.killed, _diaries(folder)
+    # Everyone who lived long enough to be served: the killed may have died first, and who came when half of the work
+    # was done may have found none left.
     dead = {ghost.agent for ghost in killed}
-    shares = [per_agent.get(name, 0) for name in workers if name not in dead]
-    unserved = sum(1 for share in shares if share == 0) if options.tasks >= 4 * options.agents else 0
+    in_time = watched.half_done_at if options.tasks >= 4 * options.agents else None
+    workers = [f"worker-{number}" for number in range(options.reviewers + 1, options.agents + 1)]
+    shares = {name: diaries.served.get(name, 0) for name in workers if name not in dead}
+    unserved = sum(
+        share == 0 and in_time is not None and diaries.came.get(name, in_time) < in_time
+        for name, share in shares.items()
+    )
+    latencies = diaries.latencies
     verdict = Verdict(
         holds=True,
         seconds=round(seconds, 2),
         board=c.database.engine.name,
+        kept=c.database.engine.describe() if options.keep or options.target else None,
         agents=options.agents,
         tasks=options.tasks,
         done=done,
         double_claims=doubles,
         lost_tasks=lost,
         done_more_than_once=repeated,
-        failures=failures[:20],
+        failures=diaries.failures[:20],
         killed=len(killed),
         killed_holding=sum(len(ghost.holding) for ghost in killed),
         leases_recovered=expired,
@@ -316,34 +383,45 @@ def _judge(options: Options, c: Coordinator, folder: Path, killed: list[_Killed]
         claims_per_second=round(len(latencies) / max(seconds, 0.001), 1),
         claim_ms={name: round(_percentile(latencies, part), 2) for name, part in _PARTS.items()},
         tasks_per_agent={
-            "least": min(shares, default=0),
-            "mean": round(sum(shares) / len(shares), 2) if shares else 0.0,
-            "most": max(shares, default=0),
+            "least": min(shares.values(), default=0),
+            "mean": round(sum(shares.values()) / len(shares), 2) if shares else 0.0,
+            "most": max(shares.values(), default=0),
         },
         unserved_agents=unserved,
+        waits_for=watched.waits_for,
     )
-    verdict.broken = list(_broken(options, verdict))
+    verdict.broken = list(_broken(verdict))
+    verdict.unchecked = list(_unchecked(options, verdict))
     verdict.holds = not verdict.broken
     return verdict
 
 
-def _broken(options: Options, verdict: Verdict) -> Iterator[str]:
+def _broken(verdict: Verdict) -> Iterator[str]:
     if verdict.double_claims:
         yield f"{verdict.double_claims} task(s) were held by two at once"
     if verdict.lost_tasks:
-        yield f"{verdict.lost_tasks} task(s) are not done"
+        waits = ": " + "; ".join(verdict.waits_for) if verdict.waits_for else ""
+        yield f"{verdict.lost_tasks} task(s) are not done{waits}"
     if verdict.done_more_than_once:
         yield f"{verdict.done_more_than_once} task(s) were finished more than once"
     if verdict.failures:
         yield f"{len(verdict.failures)} agent(s) failed, the first with: {verdict.failures[0]}"
-    if verdict.killed < options.kill:
-        yield f"only {verdict.killed} of {options.kill} agents were killed: the work was over too soon"
-    if verdict.leases_recovered < verdict.killed_holding:
+    if not verdict.lost_tasks and verdict.leases_recovered < verdict.killed_holding:
         yield f"{verdict.killed_holding - verdict.leases_recovered} lease(s) of killed agents were not recovered"
-    if verdict.stale_completions_refused < verdict.killed_holding:
-        yield f"{verdict.killed_holding - verdict.stale_completions_refused} stale completion(s) were not refused"
+    if accepted := verdict.stale_completions_tried - verdict.stale_completions_refused:
+        yield f"{accepted} stale completion(s) were not refused"
     if verdict.unserved_agents:
         yield f"{verdict.unserved_agents} agent(s) were never served"
+
+
+def _unchecked(options: Options, verdict: Verdict) -> Iterator[str]:
+    """What these options, or this machine, gave no occasion to see; no promise is broken by that."""
+    if verdict.killed < options.kill:
+        yield f"{options.kill - verdict.killed} agent(s) could not be killed: the work was over too soon"
+    if options.kill and not verdict.killed_holding:
+        yield "whether leases come back could not be checked: no killed agent held a task"
+    if missing := verdict.killed_holding - verdict.stale_completions_tried:
+        yield f"{missing} stale completion(s) could not be tried: the task came to nobody else"
 
 
 def _double_claims(exported: ExportedTask) -> int:
@@ -363,10 +441,16 @@ def _percentile(values: list[float], part: float) -> float:
     return sorted(values)[max(0, math.ceil(part * len(values)) - 1)] if values else 0.0
 
 
-def _diaries(folder: Path) -> tuple[list[float], Counter[str], list[str]]:
-    latencies: list[float] = []
-    per_agent: Counter[str] = Counter()
-    failures: list[str] = []
+@dataclass(slots=True)
+class _Diaries:
+    latencies: list[float] = field(default_factory=list)
+    served: Counter[str] = field(default_factory=Counter)
+    came: dict[str, float] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+
+
+def _diaries(folder: Path) -> _Diaries:
+    found = _Diaries()
     for path in sorted(folder.glob("*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
             try:
@@ -374,8 +458,10 @@ def _diaries(folder: Path) -> tuple[list[float], Counter[str], list[str]]:
             except ValueError:
                 continue  # the last line of a killed agent may be torn
             if "ms" in entry:
-                latencies.append(entry["ms"])
-                per_agent[path.stem] += 1
+                found.latencies.append(entry["ms"])
+                found.served[path.stem] += 1
+            elif "came" in entry:
+                found.came[path.stem] = entry["came"]
             elif "failure" in entry:
-                failures.append(entry["failure"])
-    return latencies, per_agent, failures
+                found.failures.append(entry["failure"])
+    return found

@@ -18,6 +18,8 @@ from coordinate.records import Cursor, Event, EventBatch, Gap, Learnings
 
 TTL_SECONDS = 259_200
 NEXT_MAX = 500
+# Whoever reads such an event may rely on it that the board itself wrote it.
+OWN_EVENTS = ("task.", "review.", "project.", "lease.", "lock.", "worktree.", "session.")
 # A few, since they come along with another answer.
 LEARNINGS_MAX = 5
 
@@ -76,9 +78,16 @@ def emit(
     `message` is for people (2,000 characters), `payload` a JSON object, `ref` what it is about (a task, a path).
     `ttl_seconds` is how long it is kept at least; None keeps it for ever. Raises `InvalidInput`.
     """
+    event_type = inputs.name(event_type, "event_type")
+    if event_type.startswith(OWN_EVENTS):
+        raise InvalidInput(
+            f"{event_type} is a name of the board's own events",
+            hint=f"choose one that does not begin with {', '.join(OWN_EVENTS)}",
+            field="event_type",
+        )
     append(
         tx,
-        inputs.name(event_type, "event_type"),
+        event_type,
         inputs.payload({} if payload is None else payload),
         project=inputs.name(project, "project"),
         agent=inputs.agent(agent),
@@ -246,6 +255,22 @@ def ack(tx: Tx, *, consumer: str, position: int) -> Cursor:
         )
     moved = tx.one("cursor_acknowledge", consumer=consumer, position=position) or cursor
     return Cursor(consumer, int(moved.delivered), int(moved.acknowledged))
+
+
+def rewind(tx: Tx, *, consumer: str, position: int) -> Cursor:
+    """Put a consumer back to a position (0: the oldest event), so that what stands behind it is handed out again.
+
+    The one way in which a cursor moves back; a position beyond the head is refused. A new consumer begins there.
+    """
+    consumer = inputs.name(consumer, "consumer")
+    position = inputs.integer(position, "position", least=0, most=inputs.BIGINT_MAX)
+    if position > head(tx):
+        raise InvalidInput(
+            f"the log ends at {head(tx)}, before {position}", hint="name a position of the log", field="position"
+        )
+    tx.one("cursor_start", consumer=consumer, position=position)
+    tx.run("cursor_rewind", consumer=consumer, position=position)
+    return Cursor(consumer, position, position)
 
 
 def prune_batch(tx: Tx, *, after: int, before: datetime | None, limit: int, dry_run: bool) -> tuple[int, int | None]:

@@ -11,6 +11,7 @@ from coordinate import inputs, leases
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import Held
 from coordinate.fleet import agents
+from coordinate.frozen import dataclass
 from coordinate.records import Claim, Swept
 from coordinate.work import claims
 
@@ -18,6 +19,15 @@ SWEEP_MAX = 100
 SWEEP_ALONG = 10
 # How many tasks one claim sets aside before it lets others write; the next look goes on from there.
 SET_ASIDE_MAX = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a look at the queue gave. `more`: a bound was reached, look again. `locked`: others have what is left."""
+
+    claims: list[Claim]
+    more: bool = False
+    locked: bool = False
 
 
 def claim_batch(
@@ -28,13 +38,14 @@ def claim_batch(
     project: str | None = None,
     lease_seconds: int | None = None,
     respect_dependencies: bool = True,
+    wait: bool = False,
     agent: str = "",
     session: str | None = None,
-) -> tuple[list[Claim], bool]:
-    """One look for up to `count` ready tasks, taken with their scopes in the queue's order.
+) -> Look:
+    """One look for up to `count` ready tasks, taken with their scopes in the queue's order; `wait` for locked ones.
 
-    A task whose declared scopes another holds is set aside and passed over. When that was all that came of it, the
-    second answer is True, and the caller commits and looks again.
+    A task whose declared scopes another holds is set aside and passed over. What is due is set right first. Both are
+    bounded: when nothing else came of it, the caller commits and looks again.
     """
     queue = claims.queue_of(
         role=role,
@@ -45,18 +56,20 @@ def claim_batch(
         agent=agent,
         session=session,
     )
-    claims.set_due_right(tx)
+    more = claims.set_due_right(tx)
     taken: list[Row] = []
     aside = 0
     while len(taken) < count and aside < SET_ASIDE_MAX:
         # Once this transaction grants scopes it waits for no task's row: whoever has that row may wait for our grant.
-        rows = claims.take(tx, queue, count - len(taken), wait=not taken and not aside)
+        rows = claims.take(tx, queue, count - len(taken), wait=wait and not taken and not aside)
         if not rows:
             break
         free = [row for row in rows if not row.scoped or _with_scopes(tx, row, queue.agent, session) is None]
         aside += len(rows) - len(free)
         taken += free
-    return claims.claimed(tx, taken, queue.agent, session), aside > 0 and not taken
+    if taken:
+        return Look(claims.claimed(tx, taken, queue.agent, session))
+    return Look([], more=more or aside > 0, locked=not wait and claims.any_locked(tx, queue))
 
 
 def claim_task(

@@ -72,8 +72,14 @@ def line(value: object, field: str, *, limit: int) -> str:
 
 
 def name(value: object, field: str) -> str:
-    """An agent, role, project, consumer or event type: one line of at most 100 characters."""
-    return line(value, field, limit=NAME_MAX)
+    """An agent, role, project, consumer or event type: one line of at most 100 characters, in composed form.
+
+    Names are compared, so what looks the same must be the same: no invisible characters, and `é` however it was typed.
+    """
+    checked = unicodedata.normalize("NFC", line(value, field, limit=NAME_MAX))
+    if not checked.isascii() and any(unicodedata.category(character) == "Cf" for character in checked):
+        raise refuse(field, f"{field} must not contain invisible characters")
+    return line(checked, field, limit=NAME_MAX)
 
 
 def name_or_none(value: object, field: str) -> str | None:
@@ -280,7 +286,7 @@ def one_of(value: object, field: str, allowed: tuple[str, ...]) -> str:
 
 def refuse(field: str, message: str, *, hint: str = "", **facts: Fact) -> InvalidInput:
     """The error for a value that may not come in, to be raised."""
-    return InvalidInput(message, hint=hint, field=field, **facts)
+    return InvalidInput(message, hint=hint or f"give another {field}; nothing was changed", field=field, **facts)
 
 
 def _kind(value: object) -> str:

@@ -34,6 +34,7 @@ from coordinate.errors import InvalidInput
 
 ROOT = "."
 PATTERN_LENGTH_MAX = 1_000
+PATTERN_BYTES_MAX = 2_000
 
 Characters = tuple[tuple[int, int], ...]
 """The code points that may stand in one place, as closed ranges."""
@@ -113,6 +114,11 @@ def _refuse_too_long(pattern: str) -> None:
     if len(pattern) > PATTERN_LENGTH_MAX:
         raise _refusal(
             f"A scope has {len(pattern):,} characters; at most {PATTERN_LENGTH_MAX:,} are allowed.",
+            "Name a directory further up: it covers everything below it.",
+        )
+    if len(pattern.encode("utf-8", "surrogatepass")) > PATTERN_BYTES_MAX:
+        raise _refusal(
+            f"A scope takes more than {PATTERN_BYTES_MAX:,} bytes in UTF-8, which no index holds.",
             "Name a directory further up: it covers everything below it.",
         )
 

@@ -11,14 +11,14 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from coordinate import config, counters, errors, events, flows, inputs
-from coordinate.db.dialect import adopt_connection, is_postgres, open_engine
-from coordinate.db.engine import Borrowed, Database, Tx
+from coordinate.db.dialect import adopt_connection, is_postgres, join_transaction, open_engine
+from coordinate.db.engine import RETRY_SECONDS, Borrowed, Database, Tx
 from coordinate.fleet import agents, locks, scopes, worktrees
 from coordinate.records import Adopted, Claim, Event, EventBatch, ExportedTask, Learnings, Lease, Lost, Pruned, Session
 from coordinate.work import claims, dependencies, figures, review, tasks, upkeep
@@ -140,6 +140,7 @@ class Coordinator:
     list_events = read(events.list_events)
     search_events = read(events.search_events)
     ack = write(events.ack)
+    rewind = write(events.rewind)
 
     # --- work: adopt
 
@@ -188,23 +189,28 @@ class Coordinator:
         A task whose declared scopes another holds is passed over; see `claim_next`.
         """
         name, run = self._caller(agent, session)
-        while True:
-            found, more = self._perform(
-                lambda tx: flows.claim_batch(
-                    tx,
-                    role=role,
-                    count=count,
-                    project=project,
-                    lease_seconds=lease_seconds,
-                    respect_dependencies=respect_dependencies,
-                    agent=name,
-                    session=run,
-                ),
-                writes=True,
+
+        def look(*, wait: bool) -> Callable[[Tx], flows.Look]:
+            return lambda tx: flows.claim_batch(
+                tx,
+                role=role,
+                count=count,
+                project=project,
+                lease_seconds=lease_seconds,
+                respect_dependencies=respect_dependencies,
+                wait=wait,
+                agent=name,
                 session=run,
             )
-            if not more:
-                return found
+
+        while True:
+            found = self._perform(look(wait=False), writes=True, session=run)
+            if found.locked and not found.more and not self.database.borrowed:
+                # Somebody has the last ready task locked: it is his, or he lets go of it soon; if not, there is none.
+                with suppress(errors.Busy):
+                    found = self._perform(look(wait=True), writes=True, session=run, patience=0.0)
+            if not found.more:
+                return found.claims
 
     def claim_next(
         self,
@@ -261,6 +267,8 @@ class Coordinator:
         is one. Two processes under one consumer name get the same events.
         """
         deadline = time.monotonic() + inputs.seconds(wait, "wait", most=inputs.WAIT_SECONDS_MAX)
+        if wait:
+            self.database.may_wait()
         while True:
             self.database.number_events()
             batch = self._perform(
@@ -331,13 +339,20 @@ class Coordinator:
         """The same operations inside a caller's own SQLAlchemy transaction: queued or finished with its data or not.
 
         `connection` is a SQLAlchemy connection over pysqlite or psycopg 3, else `UnsupportedConnection`, as is one
-        that commits by itself. Nothing is committed, retried or hooked here: a busy or failed database is the caller's
-        to handle. A refused operation leaves nothing behind, so the caller may go on and commit. On SQLite begin
-        immediate yourself, or a write may fail with the board busy; see the how-to in the documentation.
+        that commits by itself, or on Postgres one that is not at READ COMMITTED. Nothing is committed, retried or
+        hooked here: a busy or failed database is the caller's to handle. A refused operation leaves nothing behind,
+        so the caller may go on and commit. On SQLite begin immediate yourself, or a write may fail with the board
+        busy; see the how-to in the documentation.
         """
         proxied = getattr(connection, "connection", connection)
         raw = getattr(proxied, "dbapi_connection", None) or proxied
-        database = Borrowed(adopt_connection(raw), raw)
+
+        def begin() -> None:
+            # SQLAlchemy begins its transaction at its first statement, and does not know of those of the driver.
+            if callable(getattr(connection, "in_transaction", None)) and not connection.in_transaction():
+                connection.begin()
+
+        database = Borrowed(adopt_connection(raw), raw, lambda: join_transaction(raw, begin))
         return Coordinator(database, agent=self.agent, session=self.session)
 
     def close(self) -> None:
@@ -437,13 +452,20 @@ class Coordinator:
         another = agent not in (None, "", self.agent)
         return agent if another else self.agent, session or (None if another else self.session)
 
-    def _perform(self, work: Callable[[Tx], R], *, writes: bool, session: str | None = None) -> R:
+    def _perform(
+        self,
+        work: Callable[[Tx], R],
+        *,
+        writes: bool,
+        session: str | None = None,
+        patience: float = RETRY_SECONDS,
+    ) -> R:
         if run := session or self.session:
             self._give_sign_of_life(inputs.name(run, "session"))
-        return self._perform_only(work, writes=writes)
+        return self._perform_only(work, writes=writes, patience=patience)
 
-    def _perform_only(self, work: Callable[[Tx], R], *, writes: bool) -> R:
-        answer, committed = self.database.perform(work, writes=writes)
+    def _perform_only(self, work: Callable[[Tx], R], *, writes: bool, patience: float = RETRY_SECONDS) -> R:
+        answer, committed = self.database.perform(work, writes=writes, patience=patience)
         if committed and self._after_commit is not None:
             self._after_commit(committed)
         return answer
@@ -461,6 +483,8 @@ class Coordinator:
     def _until(self, look: Callable[[], list[R]], wait: float) -> list[R]:
         """Look until something is there: at a hint, at the next due time, and every two seconds in any case."""
         deadline = time.monotonic() + inputs.seconds(wait, "wait", most=inputs.WAIT_SECONDS_MAX)
+        if wait:
+            self.database.may_wait()
         while True:
             found = look()
             left = deadline - time.monotonic()

@@ -259,6 +259,13 @@ add(
     .values(delivered=given_integer("position"), updated_at=now()),
 )
 add(
+    "cursor_rewind",
+    "Back to a position, asked for by name.",
+    update(event_cursors)
+    .where(event_cursors.c.consumer == given_text("consumer"))
+    .values(delivered=given_integer("position"), acknowledged=given_integer("position"), updated_at=now()),
+)
+add(
     "cursor_acknowledge",
     "Finished up to here; never back, never beyond what was handed out.",
     update(event_cursors)

@@ -133,7 +133,7 @@ def as_path(text: str) -> str:
 # --- options that every command takes, wherever they stand -----------------------------------------------------------
 
 
-def _remember(name: str, value_of: Callable[[Any], Any] = lambda value: value) -> Callable[..., None]:
+def remember(name: str, value_of: Callable[[Any], Any] = lambda value: value) -> Callable[..., None]:
     def callback(ctx: click.Context, param: click.Parameter, value: Any) -> None:
         if value is not None and value is not False:
             setattr(ctx.ensure_object(Call), name, value_of(value))
@@ -148,35 +148,35 @@ def global_options() -> list[click.Option]:
             ["--db"],
             metavar="URL|PATH",
             expose_value=False,
-            callback=_remember("db"),
+            callback=remember("db"),
             help="The board. Default: $COORDINATE_DB, else the nearest .coordinate/ upward.",
         ),
         click.Option(
             ["--agent"],
             metavar="NAME",
             expose_value=False,
-            callback=_remember("agent"),
+            callback=remember("agent"),
             help="In whose name. Default: $COORDINATE_AGENT.",
         ),
         click.Option(
             ["--session"],
             metavar="ID",
             expose_value=False,
-            callback=_remember("session"),
+            callback=remember("session"),
             help="Which run of the agent. Default: $COORDINATE_SESSION.",
         ),
         click.Option(
             ["--format"],
             type=click.Choice(FORMATS),
             expose_value=False,
-            callback=_remember("format"),
+            callback=remember("format"),
             help="json (default) for programs, table for people. Default: $COORDINATE_FORMAT.",
         ),
         click.Option(
             ["--json"],
             is_flag=True,
             expose_value=False,
-            callback=_remember("format", lambda asked: "json"),
+            callback=remember("format", lambda asked: "json"),
             help="The same as --format json.",
         ),
     ]
@@ -185,7 +185,11 @@ def global_options() -> list[click.Option]:
 def add_global_options(command: click.Command) -> click.Command:
     """Let a command take the global options too, except those that it declares itself with a meaning of its own."""
     declared = {name for param in command.params for name in param.opts}
-    command.params += [option for option in global_options() if not declared & set(option.opts)]
+    takes = getattr(command, "takes", None)
+    for option in global_options():
+        if not declared & set(option.opts):
+            option.hidden = takes is not None and option.opts[0] not in takes
+            command.params.append(option)
     return command
 
 
@@ -193,7 +197,7 @@ with_events = click.option(
     "--with-events",
     is_flag=True,
     expose_value=False,
-    callback=_remember("with_events"),
+    callback=remember("with_events"),
     help='Add "events": what other agents said since the last call that asked, and how much more waits.',
 )
 
@@ -201,10 +205,37 @@ with_events = click.option(
 
 
 class Command(click.Command):
-    """A command whose flags also take `=true` and `=false`."""
+    """A command whose flags also take `=true` and `=false`, and whose options with one value are given once.
+
+    `takes` names the global options that mean something to it; the others are accepted and not shown.
+    """
+
+    takes: tuple[str, ...] | None = None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, _plain_flags(args, self.params))
+
+    def make_parser(self, ctx: click.Context) -> Any:
+        return each_once(super().make_parser(ctx), ctx)
+
+
+def each_once(parser: Any, ctx: click.Context) -> Any:
+    """Let a parser refuse an option that takes one value and was given two: the last would win unseen."""
+    parse = parser.parse_args
+
+    def parse_args(args: list[str]) -> Any:
+        found = parse(args)
+        seen: set[str | None] = set()
+        for param in found[2]:  # as they were given
+            if not isinstance(param, click.Option) or param.multiple or param.is_flag or param.count:
+                continue
+            if param.name in seen and not ctx.resilient_parsing:
+                raise click.UsageError(f"{param.opts[-1]} is given twice, and takes one value", ctx)
+            seen.add(param.name)
+        return found
+
+    parser.parse_args = parse_args
+    return parser
 
 
 def _plain_flags(args: list[str], params: list[click.Parameter]) -> list[str]:
@@ -229,13 +260,20 @@ def _plain_flags(args: list[str], params: list[click.Parameter]) -> list[str]:
     return plain
 
 
-def command(name: str, *, example: str) -> Callable[[Callable[..., Any]], Command]:
+OUTPUT_ONLY = ("--format", "--json")
+"""What a command takes that asks no board."""
+
+
+def command(
+    name: str, *, example: str, takes: tuple[str, ...] | None = None
+) -> Callable[[Callable[..., Any]], Command]:
     """A command of this line; its help ends with an example."""
 
     def declare(function: Callable[..., Any]) -> Command:
         text = inspect.cleandoc(function.__doc__ or "") + f"\n\n\b\nExample:\n  {example}"
         found = click.command(name, cls=Command, help=text)(click.pass_obj(function))
         assert isinstance(found, Command)
+        found.takes = takes
         return found
 
     return declare

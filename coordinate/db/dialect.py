@@ -15,7 +15,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -277,12 +277,11 @@ class SQLite:
                     again=code != sqlite3.SQLITE_BUSY,
                 )
             case sqlite3.SQLITE_READONLY:
-                return Interrupted(
-                    errors.ReadOnly(
-                        f"{self.path} may not be written", hint="check the permissions of the file and of its folder"
-                    ),
-                    again=False,
+                refused = errors.PermissionDenied(
+                    f"{self.path} may not be written",
+                    hint="let this user write the file and its folder; even reading a board writes beside it",
                 )
+                return Interrupted(refused, again=False)
             case sqlite3.SQLITE_NOTADB:
                 return Interrupted(
                     errors.NotABoard(f"{self.path} is not a SQLite file", hint="name another path"), again=False
@@ -313,16 +312,16 @@ class SQLite:
 
     def wait(self, seconds: float) -> None:
         """Watch the file's change counter: a read of shared memory, no lock."""
-        connection = self._open()
+        deadline = time.monotonic() + seconds
         try:
-            seen = connection.execute("PRAGMA data_version").fetchone()
-            deadline = time.monotonic() + seconds
-            while (left := deadline - time.monotonic()) > 0:
-                time.sleep(min(0.02, left))
-                if connection.execute("PRAGMA data_version").fetchone() != seen:
-                    return
-        finally:
-            connection.close()
+            with closing(self._open()) as connection:
+                seen = connection.execute("PRAGMA data_version").fetchone()
+                while (left := deadline - time.monotonic()) > 0:
+                    time.sleep(min(0.02, left))
+                    if connection.execute("PRAGMA data_version").fetchone() != seen:
+                        return
+        except sqlite3.Error:
+            time.sleep(max(0.0, min(deadline - time.monotonic(), 0.2)))  # the look that follows says what is wrong
 
     def stop_waiting(self) -> None:
         pass
@@ -366,7 +365,11 @@ _SQLITE_OUT: dict[str, Callable[[Any], Any]] = {
 _BIND = re.compile(r"'[^']*'|:([a-z_][a-z0-9_]*)")
 # A client that stops inside a transaction must not hold its rows for ever. SET LOCAL: nothing outlives the transaction,
 # so a pooler in transaction mode is no hindrance.
-_BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL idle_in_transaction_session_timeout = '30s'"
+# Nor must one that forgot a transaction open stop all others: whoever waits for its rows is told, and may try again.
+_BEGIN_WRITE = (
+    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL idle_in_transaction_session_timeout = '30s';"
+    " SET LOCAL lock_timeout = '5s'"
+)
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL idle_in_transaction_session_timeout = '30s'"
 _LOST = ("08", "57P01", "57P02", "57P03", "57P05", "25P03", "53300")
 
@@ -508,7 +511,11 @@ class Postgres:
             busy = errors.Busy("the database kept putting others first", hint="try again")
             return Interrupted(busy, again=True)
         if state == "55P03":
-            return Interrupted(errors.Busy("a lock on the database was not to be had", hint="try again"), again=True)
+            busy = errors.Busy(
+                "another transaction has what this call needs locked, and does not end",
+                hint="try again; pg_stat_activity shows sessions that are idle in transaction",
+            )
+            return Interrupted(busy, again=True)
         if state == "25006":
             standby = errors.ReadOnly(
                 f"{self.describe()} accepts no writes: it is a standby, or set to read only",
@@ -597,8 +604,21 @@ def adopt_connection(raw: Any) -> Engine:
     )
 
 
-def join_transaction(raw: Any) -> None:
-    """See that a caller's connection is in a transaction; raises `UnsupportedConnection` where it commits by itself."""
+def join_transaction(raw: Any, begin: Callable[[], None]) -> None:
+    """See that a caller's connection is in a transaction that ours may be part of; else `UnsupportedConnection`.
+
+    `begin` begins the one of SQLAlchemy where that has none yet: what happened in the driver's alone, its commit would
+    not know of. On Postgres only READ COMMITTED will do: under an older snapshot a completion would not see the edges
+    that it must turn, and a task would wait for ever.
+    """
+    begin()
+    if not isinstance(raw, sqlite3.Connection):
+        level = raw.execute("SELECT current_setting('transaction_isolation')").fetchone()
+        if "read committed" not in (level.values() if isinstance(level, dict) else level):
+            raise errors.UnsupportedConnection(
+                f"the transaction is at isolation level {level}, and only READ COMMITTED is safe here",
+                hint="connection.execution_options(isolation_level='READ COMMITTED')",
+            )
     if isinstance(raw, sqlite3.Connection):
         if raw.in_transaction:
             return

@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar, cast
 from coordinate import errors
 from coordinate.db import knowledge
 from coordinate.db.compiled import Statement
-from coordinate.db.dialect import Engine, Interrupted, join_transaction
+from coordinate.db.dialect import Engine, Interrupted
 
 R = TypeVar("R")
 
@@ -112,6 +112,8 @@ class Tx:
 class Database:
     """A board's database: transactions with retries over a handful of connections."""
 
+    borrowed = False
+
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.warnings = engine.warnings
@@ -125,12 +127,14 @@ class Database:
         self._reached = False
         _databases.add(self)
 
-    def perform(self, work: Callable[[Tx], R], *, writes: bool) -> tuple[R, list[dict[str, Any]]]:
+    def perform(
+        self, work: Callable[[Tx], R], *, writes: bool, patience: float = RETRY_SECONDS
+    ) -> tuple[R, list[dict[str, Any]]]:
         """Run `work` in one transaction; returns its answer and the events that were committed with it.
 
         What the database calls a serialization failure, a deadlock or a lost connection is tried again, with jitter,
-        for up to 30 s; a connection lost during a commit is not (`OutcomeUnknown`). `work` may therefore run several
-        times, but is committed at most once.
+        for up to `patience` seconds; a connection lost during a commit is not (`OutcomeUnknown`). `work` may therefore
+        run several times, but is committed at most once.
         """
         started = time.monotonic()
         pause = 0.005
@@ -139,8 +143,8 @@ class Database:
                 with self._working(), self._transaction(writes=writes) as tx:
                     answer = work(tx)
             except Interrupted as interrupted:
-                patience = RETRY_SECONDS if self._reached else FIRST_RETRY_SECONDS
-                if not interrupted.again or time.monotonic() + pause > started + patience:
+                most = patience if self._reached else min(patience, FIRST_RETRY_SECONDS)
+                if not interrupted.again or time.monotonic() + pause > started + most:
                     raise interrupted.error from interrupted.__cause__
             else:
                 return answer, tx.events
@@ -231,6 +235,9 @@ class Database:
             with suppress(errors.ReadOnly):  # a standby's readers see what was numbered elsewhere
                 self.perform(lambda tx: tx.all("events_number", batch=batch), writes=True)
 
+    def may_wait(self) -> None:
+        """Raise `InvalidInput` where a wait would do harm."""
+
     def wait(self, seconds: float) -> None:
         """Return when the board may have changed, or after `seconds`."""
         with self._working():
@@ -283,9 +290,11 @@ class Database:
 
 _databases: weakref.WeakSet[Database] = weakref.WeakSet()
 _forking: list[Database] = []
+_fork_turn = threading.Lock()
 
 
 def _before_fork() -> None:
+    _fork_turn.acquire()  # two threads may fork at once; each has its own before and after
     _forking[:] = _databases
     for database in _forking:
         database.before_fork()
@@ -294,6 +303,7 @@ def _before_fork() -> None:
 def _after_fork(*, child: bool) -> None:
     while _forking:
         _forking.pop().after_fork(child=child)
+    _fork_turn.release()
 
 
 if hasattr(os, "register_at_fork"):
@@ -305,21 +315,29 @@ if hasattr(os, "register_at_fork"):
 
 
 class Borrowed(Database):
-    """The caller's own open transaction: nothing is begun, committed, rolled back or retried here."""
+    """The caller's own transaction: nothing is committed, rolled back or retried here.
 
-    def __init__(self, engine: Engine, connection: Any) -> None:
+    `join` sees to it that there is one before each change, and refuses what could not be right.
+    """
+
+    borrowed = True
+
+    def __init__(self, engine: Engine, connection: Any, join: Callable[[], None]) -> None:
         super().__init__(engine)
         self._connection = connection
+        self._join = join
         self._checked = False
 
-    def perform(self, work: Callable[[Tx], R], *, writes: bool) -> tuple[R, list[dict[str, Any]]]:
+    def perform(
+        self, work: Callable[[Tx], R], *, writes: bool, patience: float = RETRY_SECONDS
+    ) -> tuple[R, list[dict[str, Any]]]:
         if not self._checked:
             self._check_knowledge(self._connection)
             self._checked = True
         tx = Tx(self, self._connection)
         if not writes:
             return work(tx), tx.events
-        join_transaction(self._connection)
+        self._join()
         # A refused operation leaves nothing behind in a transaction that the caller may go on to commit.
         self._connection.execute("SAVEPOINT coordinate")
         try:
@@ -336,6 +354,9 @@ class Borrowed(Database):
         """Not here: the numbering's lock would last as long as the caller's transaction."""
 
     def wait(self, seconds: float) -> None:
+        self.may_wait()
+
+    def may_wait(self) -> None:
         raise errors.InvalidInput(
             "waiting inside a transaction of your own would hold it open", hint="wait outside of it", field="wait"
         )

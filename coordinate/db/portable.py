@@ -175,11 +175,19 @@ def _(element: plus_seconds, compiler: SQLCompiler, **kw: Any) -> str:
     return f"({compiler.process(element.moment, **kw)} + {seconds})"
 
 
-class among(ColumnElement[Any]):  # noqa: N801
+class _Condition(ColumnElement[Any]):
+    """Something true or false. Printed as it is: SQLite would be given `… = 1`, which no index serves."""
+
+    type = Boolean()
+
+    def self_group(self, against: Any = None) -> Any:
+        return self
+
+
+class among(_Condition):  # noqa: N801
     """`column` is one of the texts in the list bound to `name`: one bind, however long the list."""
 
     inherit_cache = False
-    type = Boolean()
 
     def __init__(self, column: ColumnElement[Any], name: str) -> None:
         self.column = column
@@ -197,11 +205,10 @@ def _(element: among, compiler: SQLCompiler, **kw: Any) -> str:
     return f"{compiler.process(element.column, **kw)} = ANY (CAST({compiler.process(element.given, **kw)} AS TEXT[]))"
 
 
-class contains(ColumnElement[Any]):  # noqa: N801
+class contains(_Condition):  # noqa: N801
     """`needle` stands somewhere in `column`, literally: no character is a wildcard."""
 
     inherit_cache = False
-    type = Boolean()
 
     def __init__(self, column: ColumnElement[Any], needle: ColumnElement[Any]) -> None:
         self.column = column
@@ -259,14 +266,13 @@ def _(element: greatest, compiler: SQLCompiler, **kw: Any) -> str:
     return f"greatest({compiler.process(element.left, **kw)}, {compiler.process(element.right, **kw)})"
 
 
-class board_lock(ColumnElement[Any]):  # noqa: N801
+class board_lock(_Condition):  # noqa: N801
     """An advisory transaction lock of this schema under a name, on Postgres; SQLite has one writer anyway.
 
     With `of` (a given text) there is one such lock for each of its values.
     """
 
     inherit_cache = False
-    type = Boolean()
 
     def __init__(self, name: str, of: ColumnElement[Any] | None = None) -> None:
         self.name = name

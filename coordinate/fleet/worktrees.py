@@ -16,6 +16,8 @@ from coordinate.records import Applied, OpenedWorktree, Worktree
 from coordinate.states import WORKTREE_CLOSED, WORKTREE_STATES
 
 EVENT_KEYS_MAX = 1_000
+# Two of them stand in one index entry, in up to four bytes a character.
+KEY_MAX = 200
 
 
 def open_worktree(
@@ -193,8 +195,8 @@ def list_worktrees(
 
 def mark_applied(tx: Tx, *, stream: str, event_keys: Sequence[str]) -> list[str]:
     """Note that a stream has applied events; returns the keys that it had not. Repeating changes nothing."""
-    stream = inputs.line(stream, "stream", limit=inputs.TITLE_MAX)
-    keys = [inputs.line(key, "event_keys", limit=inputs.TITLE_MAX) for key in inputs.listed(event_keys, "event_keys")]
+    stream = inputs.line(stream, "stream", limit=KEY_MAX)
+    keys = [inputs.line(key, "event_keys", limit=KEY_MAX) for key in inputs.listed(event_keys, "event_keys")]
     if not 1 <= len(keys) <= EVENT_KEYS_MAX:
         raise inputs.refuse("event_keys", f"name 1 to {EVENT_KEYS_MAX} event keys")
     return [key for key in keys if tx.one("applied_insert", stream=stream, event_key=key)]
@@ -204,8 +206,8 @@ def applied(tx: Tx, *, stream: str, after: str | None = None, limit: int = 1_000
     """What a stream has applied, by key; `after` pages on."""
     rows = tx.all(
         "applied_list",
-        stream=inputs.line(stream, "stream", limit=inputs.TITLE_MAX),
-        after=None if after is None else inputs.line(after, "after", limit=inputs.TITLE_MAX),
+        stream=inputs.line(stream, "stream", limit=KEY_MAX),
+        after=None if after is None else inputs.line(after, "after", limit=KEY_MAX),
         limit=inputs.limit(limit),
     )
     return [Applied(**row._asdict()) for row in rows]

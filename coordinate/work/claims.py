@@ -31,6 +31,8 @@ from coordinate.work import dependencies, story
 TAKE_BACK_MAX = 20
 UNPARK_MAX = 200
 HOLDING_MAX = 20
+# How long one look waits for rows that others have locked.
+LOCKED_PATIENCE = "1s"
 
 # --- taking: the steps, which `flows.py` puts together with the scopes of a task -------------------------------------
 
@@ -42,6 +44,11 @@ class Queue:
     statement: str
     agent: str
     params: dict[str, object]
+
+    @property
+    def seen(self) -> list[str]:
+        """What it takes to look without taking."""
+        return [name for name in ("role", "project") if name in self.params]
 
 
 def queue_of(
@@ -70,11 +77,13 @@ def queue_of(
     return Queue(statement, agent, params)
 
 
-def take(tx: Tx, queue: Queue, count: int, *, wait: bool) -> list[Row]:
-    """Take the first ready tasks, in order; if there is none, with `wait` look again, for rows others have locked."""
-    rows = tx.all(queue.statement, limit=count, **queue.params)
-    if not rows and wait:
+def take(tx: Tx, queue: Queue, count: int, *, wait: bool = False) -> list[Row]:
+    """Take the first ready tasks, in order, but those that others have locked; with `wait` these too, soon or not."""
+    if wait:
+        tx.where_needed("lock_patience", patience=LOCKED_PATIENCE)
         rows = tx.where_needed(queue.statement + "_wait", limit=count, **queue.params)
+    else:
+        rows = tx.all(queue.statement, limit=count, **queue.params)
     return sorted(rows, key=lambda row: (row.priority, row.created_at, row.number))
 
 
@@ -94,14 +103,24 @@ def take_one(tx: Tx, task: str, lease_seconds: int | None, agent: str, session: 
     return row, bool(taken_back)
 
 
-def set_due_right(tx: Tx) -> None:
-    """What ended by itself first: leases that are past are taken back, what is set aside and due is put back."""
+def any_locked(tx: Tx, queue: Queue) -> bool:
+    """Whether the queue shows a ready task all the same: others have it locked, and may yet let go of it."""
+    return bool(tx.where_needed(queue.statement + "_seen", **{name: queue.params[name] for name in queue.seen}))
+
+
+def set_due_right(tx: Tx) -> bool:
+    """What ended by itself first: leases that are past are taken back, what is set aside and due is put back.
+
+    True when a bound was reached: there may be more, and the caller commits and looks again before it gives up.
+    """
     due = tx.one("queue_due")
     assert due is not None
+    more = False
     if due.expired:
-        take_back_expired(tx, limit=TAKE_BACK_MAX)
+        more = len(take_back_expired(tx, limit=TAKE_BACK_MAX)) == TAKE_BACK_MAX
     if due.parked:
-        tx.all("queue_unpark", limit=UNPARK_MAX)
+        more = len(tx.all("queue_unpark", limit=UNPARK_MAX)) == UNPARK_MAX or more
+    return more
 
 
 def take_back_expired(tx: Tx, *, limit: int) -> list[str]:

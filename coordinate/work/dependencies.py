@@ -8,11 +8,13 @@ still, and looks at its status in the next statement.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from coordinate import inputs
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import DependencyCycle, InvalidState, NotFound, UnreachableDependency
 from coordinate.records import Task
-from coordinate.states import CANCELLED, FINAL, TODO
+from coordinate.states import CANCELLED, DONE, FINAL, TODO
 from coordinate.work import story
 
 
@@ -30,7 +32,7 @@ def depend_add(tx: Tx, *, task: str, on: str, agent: str = "") -> Task:
         raise InvalidState(
             f"{task_id} is {row.status} and waits for nothing", hint="reopen it first", status=row.status
         )
-    if add_edges(tx, task_id, [on_id], new=False):
+    if add_edges(tx, task_id, [on_id]):
         row = _changed(tx, task_id, agent, "task.dependency_added", on_id)
     return story.task_of(tx, row)
 
@@ -49,33 +51,61 @@ def depend_remove(tx: Tx, *, task: str, on: str, agent: str = "") -> Task:
     return story.task_of(tx, _changed(tx, task_id, agent, "task.dependency_removed", on_id))
 
 
-def add_edges(tx: Tx, task_id: str, depends_on: list[str], *, new: bool) -> int:
-    """Add edges from one task; `new` says that nobody can wait for the task yet, so no circle can close.
+def add_edges(tx: Tx, task_id: str, depends_on: list[str]) -> int:
+    """Add edges from one task that others may wait for already; returns how many were new.
 
     Locks in the order every writer uses: the board's edges, the dependencies, then the dependent.
     """
     tx.where_needed("lock_edges")
     added = unmet = 0
     for on_id in sorted(depends_on, key=inputs.task_number):
-        if on_id == task_id:
-            raise DependencyCycle(f"{task_id} cannot wait for itself", hint="leave it out", task_id=task_id)
-        if tx.one("task_share", task_id=on_id) is None:
-            raise NotFound(f"there is no {on_id} to depend on", hint="dispatch it first", task_id=on_id)
-        if not new:
-            _refuse_circle(tx, task_id, on_id)
-        if story.find(tx, on_id).status == CANCELLED:
-            raise UnreachableDependency(
-                f"{on_id} was cancelled: what depends on it would wait for ever",
-                hint=f"reopen it with `coordinate task reopen {on_id}`, or depend on another task",
-                task_id=on_id,
-            )
+        _refuse_itself(task_id, on_id)
+        _hold_still(tx, on_id)
+        _refuse_circle(tx, task_id, on_id)
         edge = tx.one("edge_insert", task_id=task_id, depends_on=on_id)
         if edge is not None:
             added += 1
             unmet += 0 if edge.met else 1
-    for _ in range(unmet):
-        tx.run("dependents_count_up", ids=[task_id])
+    if unmet:
+        tx.run("dependent_counts", task_id=task_id, count=unmet)
     return added
+
+
+def add_new_edges(tx: Tx, waits: dict[str, list[str]], *, new: set[str]) -> None:
+    """Add the edges of tasks that were just written, all at once: nobody waits for them yet, so no circle can close."""
+    tx.where_needed("lock_edges")
+    outside = sorted({on_id for named in waits.values() for on_id in named} - new, key=inputs.task_number)
+    done = {on_id: _hold_still(tx, on_id) == DONE for on_id in outside}
+    for task_id, named in waits.items():
+        for on_id in named:
+            _refuse_itself(task_id, on_id)
+    edges = [
+        {"task_id": task_id, "depends_on": on_id, "met": done.get(on_id, False)}
+        for task_id, named in waits.items()
+        for on_id in named
+    ]
+    unmet = Counter(edge["task_id"] for edge in edges if not edge["met"])
+    tx.run_many("edge_insert_known", edges)
+    tx.run_many("dependent_counts", [{"task_id": task_id, "count": count} for task_id, count in unmet.items()])
+
+
+def _refuse_itself(task_id: str, on_id: str) -> None:
+    if on_id == task_id:
+        raise DependencyCycle(f"{task_id} cannot wait for itself", hint="leave it out", task_id=task_id)
+
+
+def _hold_still(tx: Tx, on_id: str) -> str:
+    """Lock a dependency against completion until the edge is written; its status, read in the next statement."""
+    if tx.one("task_share", task_id=on_id) is None:
+        raise NotFound(f"there is no {on_id} to depend on", hint="dispatch it first", task_id=on_id)
+    status = str(story.find(tx, on_id).status)
+    if status == CANCELLED:
+        raise UnreachableDependency(
+            f"{on_id} was cancelled: what depends on it would wait for ever",
+            hint=f"reopen it with `coordinate task reopen {on_id}`, or depend on another task",
+            task_id=on_id,
+        )
+    return status
 
 
 def met_by(tx: Tx, task_id: str) -> None:

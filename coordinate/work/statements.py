@@ -214,6 +214,19 @@ add(
     _claim(by_project=True, wait=True),
     only="postgresql",
 )
+for _name, _more in (("", []), ("_project", [t.project == given_text("project")])):
+    add(
+        f"claim_next{_name}_seen",
+        "Whether a ready task is there although none was to be had: somebody has it locked.",
+        select(t.id).where(t.role_boundary == given_text("role"), *_more, _READY).limit(const(1)),
+        only="postgresql",
+    )
+add(
+    "lock_patience",
+    "Wait no longer than this for a row, in this transaction.",
+    select(func.set_config(const("lock_timeout"), given_text("patience"), const(True), type_=Text()).label("patience")),
+    only="postgresql",
+)
 _ready_or_waiting = and_(t.status == const(TODO), t.parked == const(""))
 add(
     "claim_next_any",
@@ -586,6 +599,13 @@ add(
     ).returning(edge.met),
 )
 add(
+    "edge_insert_known",
+    "An edge of a new task, whose dependency is held still or new itself.",
+    insert(task_dependencies).values(
+        task_id=given_text("task_id"), depends_on_task_id=given_text("depends_on"), met=given_boolean("met")
+    ),
+)
+add(
     "edge_delete",
     "Remove an edge; the answer says whether it was met.",
     delete(task_dependencies)
@@ -620,6 +640,11 @@ add(
     "dependents_count_up",
     "What was turned back is added.",
     update(tasks).where(among(t.id, "ids")).values(unmet_dependencies=t.unmet_dependencies + const(1)).returning(t.id),
+)
+add(
+    "dependent_counts",
+    "A task got so many more unmet edges.",
+    update(tasks).where(_THIS).values(unmet_dependencies=t.unmet_dependencies + given_integer("count")),
 )
 add(
     "dependencies_of",

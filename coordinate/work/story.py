@@ -32,6 +32,15 @@ def record(
     events.append(tx, event_type, said, project=row.project, agent=agent, ref=row.id)
 
 
+def record_dispatch(tx: Tx, rows: list[Row], *, agent: str) -> None:
+    """The same for many new tasks at once."""
+    written = {"agent": agent, "action": "DISPATCH", "attempt": None, "detail": ""}
+    tx.run_many("history_insert", [{"task_id": row.id, **written} for row in rows])
+    for row in rows:
+        said = _payload(row, agent=agent, role_boundary=row.role_boundary)
+        events.append(tx, "task.created", said, project=row.project, agent=agent, ref=row.id)
+
+
 def _payload(row: Row, **more: object) -> dict[str, str]:
     said = {"task_id": row.id, "title": row.title, "project": row.project, "priority": row.priority}
     return {key: str(value) for key, value in (said | more).items() if value not in (None, "")}

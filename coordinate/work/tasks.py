@@ -179,18 +179,21 @@ def _write(tx: Tx, news: list[_New], local: dict[int, list[int | str]], *, agent
     ids = {index: f"TASK-{first + place}" for place, index in enumerate(fresh)}
     tx.run_many("task_insert", [_row(news[index], ids[index], author, now) for index in fresh])
     ids |= {index: row.id for index, row in known.items()}
+    waits = {}
     for index in fresh:
         named = [ids[each] if isinstance(each, int) else each for each in local.get(index, [])]
         if depends_on := list(dict.fromkeys(news[index].depends_on + named)):
-            dependencies.add_edges(tx, ids[index], depends_on, new=True)
+            waits[ids[index]] = depends_on
         for pattern in news[index].scopes:
             tx.run("scope_insert", task_id=ids[index], pattern=pattern, mode="exclusive")
         if news[index].scopes:
             tx.run("task_scoped", task_id=ids[index])
+    if waits:
+        dependencies.add_new_edges(tx, waits, new={ids[index] for index in fresh})
     rows = _rows(tx, [ids[index] for index in range(len(news))])
+    story.record_dispatch(tx, [rows[ids[index]] for index in fresh], agent=author)
     for index in fresh:
         row = rows[ids[index]]
-        story.record(tx, row, "DISPATCH", "task.created", agent=author, role_boundary=row.role_boundary)
         if row.unmet_dependencies == 0 and row.parked == "":
             tx.announce("ready")
     tasks = story.tasks_of(tx, [rows[ids[index]] for index in range(len(news))])
@@ -389,7 +392,9 @@ def _replace_scopes(tx: Tx, task_id: str, patterns: list[str]) -> bool:
 
 
 def _brief(value: object) -> str:
-    shown = str(value).replace("\n", " ")
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="seconds").replace("+00:00", "Z")
+    shown = "nothing" if value in (None, "") else str(value).replace("\n", " ")
     return shown if len(shown) <= 80 else shown[:77] + "..."
 
 

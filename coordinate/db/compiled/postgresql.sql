@@ -206,6 +206,14 @@ WHERE event_cursors.consumer = :consumer;
 UPDATE event_cursors SET delivered=:position, updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
 WHERE event_cursors.consumer = :consumer AND event_cursors.delivered < :position;
 
+-- name: cursor_rewind
+-- why: Back to a position, asked for by name.
+-- takes: position integer, consumer text
+-- gives: nothing
+UPDATE event_cursors SET delivered=:position, acknowledged=:position, updated_at=(SELECT date_trunc('milliseconds',
+    clock_timestamp()))
+WHERE event_cursors.consumer = :consumer;
+
 -- name: cursor_acknowledge
 -- why: Finished up to here; never back, never beyond what was handed out.
 -- takes: position integer, consumer text
@@ -783,6 +791,33 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
     tasks.scoped, tasks.parked_on;
+
+-- name: claim_next_seen
+-- why: Whether a ready task is there although none was to be had: somebody has it locked.
+-- takes: role text
+-- gives: id text
+SELECT tasks.id
+FROM tasks
+WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = ''
+
+LIMIT 1;
+
+-- name: claim_next_project_seen
+-- why: Whether a ready task is there although none was to be had: somebody has it locked.
+-- takes: role text, project text
+-- gives: id text
+SELECT tasks.id
+FROM tasks
+WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.status = 'TODO' AND tasks.unmet_dependencies =
+    0 AND tasks.parked = ''
+
+LIMIT 1;
+
+-- name: lock_patience
+-- why: Wait no longer than this for a row, in this transaction.
+-- takes: patience text
+-- gives: patience text
+SELECT set_config('lock_timeout', :patience, true) AS patience;
 
 -- name: claim_next_any
 -- why: Take the first tasks of a role although they wait for others (`--respect-deps=false`); no index walk.
@@ -1478,6 +1513,12 @@ FROM tasks
 WHERE tasks.id = :depends_on)) ON CONFLICT (task_id, depends_on_task_id) DO NOTHING
 RETURNING task_dependencies.met;
 
+-- name: edge_insert_known
+-- why: An edge of a new task, whose dependency is held still or new itself.
+-- takes: task_id text, depends_on text, met boolean
+-- gives: nothing
+INSERT INTO task_dependencies (task_id, depends_on_task_id, met) VALUES (:task_id, :depends_on, :met);
+
 -- name: edge_delete
 -- why: Remove an edge; the answer says whether it was met.
 -- takes: task_id text, depends_on text
@@ -1517,6 +1558,13 @@ RETURNING tasks.id, tasks.status, tasks.unmet_dependencies, tasks.parked;
 UPDATE tasks SET unmet_dependencies=(tasks.unmet_dependencies + 1)
 WHERE tasks.id = ANY (CAST(:ids AS TEXT[]))
 RETURNING tasks.id;
+
+-- name: dependent_counts
+-- why: A task got so many more unmet edges.
+-- takes: count integer, task_id text
+-- gives: nothing
+UPDATE tasks SET unmet_dependencies=(tasks.unmet_dependencies + :count)
+WHERE tasks.id = :task_id;
 
 -- name: dependencies_of
 -- why: What tasks depend on, with where each stands and what came of it.

@@ -114,8 +114,8 @@ LIMIT :limit;
 SELECT event_feed.position, events.created_at, events.event_type, events.payload, events.ttl_seconds, events.project,
     events.agent, events.ref, events.message
 FROM events LEFT OUTER JOIN event_feed ON events.id = event_feed.event_id
-WHERE instr(events.folded, :needle) > 0 = 1 AND (CAST(:project AS TEXT) IS NULL OR events.project = :project) AND
-    (CAST(:any_type AS TEXT) IS NOT NULL OR events.event_type IN (SELECT value FROM json_each(:event_types)) = 1) AND
+WHERE instr(events.folded, :needle) > 0 AND (CAST(:project AS TEXT) IS NULL OR events.project = :project) AND
+    (CAST(:any_type AS TEXT) IS NOT NULL OR events.event_type IN (SELECT value FROM json_each(:event_types))) AND
     (CAST(:before AS BIGINT) IS NULL OR event_feed.position < :before)
 ORDER BY events.id DESC
 
@@ -187,6 +187,13 @@ WHERE event_cursors.consumer = :consumer;
 UPDATE event_cursors SET delivered=:position, updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE event_cursors.consumer = :consumer AND event_cursors.delivered < :position;
 
+-- name: cursor_rewind
+-- why: Back to a position, asked for by name.
+-- takes: position integer, consumer text
+-- gives: nothing
+UPDATE event_cursors SET delivered=:position, acknowledged=:position, updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE event_cursors.consumer = :consumer;
+
 -- name: cursor_acknowledge
 -- why: Finished up to here; never back, never beyond what was handed out.
 -- takes: position integer, consumer text
@@ -209,7 +216,7 @@ SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, l
     strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AS live
 FROM leases
 WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.project = :project AND (leases.prefix IN (SELECT
-    value FROM json_each(:above)) = 1 OR leases.prefix >= :below AND leases.prefix < :beyond)
+    value FROM json_each(:above)) OR leases.prefix >= :below AND leases.prefix < :beyond)
 ORDER BY leases.id;
 
 -- name: lease_insert
@@ -403,7 +410,7 @@ SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, l
     leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
 FROM leases
 WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :session AND leases.worktree_id IS
-    NULL AND leases.project = :project AND leases.resource IN (SELECT value FROM json_each(:resources)) = 1
+    NULL AND leases.project = :project AND leases.resource IN (SELECT value FROM json_each(:resources))
 ORDER BY leases.id
 
 LIMIT :limit;
@@ -1007,7 +1014,7 @@ SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
     tasks.scoped, tasks.parked_on
 FROM tasks
-WHERE tasks.id IN (SELECT value FROM json_each(:ids)) = 1
+WHERE tasks.id IN (SELECT value FROM json_each(:ids))
 ORDER BY tasks.number;
 
 -- name: task_insert
@@ -1069,7 +1076,7 @@ WHERE tasks.id = :task_id;
 -- gives: task_id text, pattern text, mode text
 SELECT task_scopes.task_id, task_scopes.pattern, task_scopes.mode
 FROM task_scopes
-WHERE task_scopes.task_id IN (SELECT value FROM json_each(:ids)) = 1
+WHERE task_scopes.task_id IN (SELECT value FROM json_each(:ids))
 ORDER BY task_scopes.task_id, task_scopes.pattern;
 
 -- name: task_unblock
@@ -1217,7 +1224,7 @@ SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
     tasks.scoped, tasks.parked_on
 FROM tasks
-WHERE tasks.id IN (SELECT value FROM json_each(:ids)) = 1
+WHERE tasks.id IN (SELECT value FROM json_each(:ids))
 ORDER BY tasks.number;
 
 -- name: tasks_set_priority
@@ -1230,7 +1237,7 @@ ORDER BY tasks.number;
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
 --   instant, scoped boolean, parked_on integer
 UPDATE tasks SET priority=:priority, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
-WHERE tasks.id IN (SELECT value FROM json_each(:ids)) = 1
+WHERE tasks.id IN (SELECT value FROM json_each(:ids))
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
@@ -1246,7 +1253,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
 --   instant, scoped boolean, parked_on integer
 UPDATE tasks SET project=:project, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
-WHERE tasks.id IN (SELECT value FROM json_each(:ids)) = 1
+WHERE tasks.id IN (SELECT value FROM json_each(:ids))
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
@@ -1311,6 +1318,12 @@ FROM tasks
 WHERE tasks.id = :depends_on)) ON CONFLICT (task_id, depends_on_task_id) DO NOTHING
 RETURNING met;
 
+-- name: edge_insert_known
+-- why: An edge of a new task, whose dependency is held still or new itself.
+-- takes: task_id text, depends_on text, met boolean
+-- gives: nothing
+INSERT INTO task_dependencies (task_id, depends_on_task_id, met) VALUES (:task_id, :depends_on, :met);
+
 -- name: edge_delete
 -- why: Remove an edge; the answer says whether it was met.
 -- takes: task_id text, depends_on text
@@ -1340,7 +1353,7 @@ RETURNING task_id;
 -- takes: ids list
 -- gives: id text, status text, unmet_dependencies integer, parked text
 UPDATE tasks SET unmet_dependencies=(tasks.unmet_dependencies - 1)
-WHERE tasks.id IN (SELECT value FROM json_each(:ids)) = 1
+WHERE tasks.id IN (SELECT value FROM json_each(:ids))
 RETURNING id, status, unmet_dependencies, parked;
 
 -- name: dependents_count_up
@@ -1348,8 +1361,15 @@ RETURNING id, status, unmet_dependencies, parked;
 -- takes: ids list
 -- gives: id text
 UPDATE tasks SET unmet_dependencies=(tasks.unmet_dependencies + 1)
-WHERE tasks.id IN (SELECT value FROM json_each(:ids)) = 1
+WHERE tasks.id IN (SELECT value FROM json_each(:ids))
 RETURNING id;
+
+-- name: dependent_counts
+-- why: A task got so many more unmet edges.
+-- takes: count integer, task_id text
+-- gives: nothing
+UPDATE tasks SET unmet_dependencies=(tasks.unmet_dependencies + :count)
+WHERE tasks.id = :task_id;
 
 -- name: dependencies_of
 -- why: What tasks depend on, with where each stands and what came of it.
@@ -1358,7 +1378,7 @@ RETURNING id;
 SELECT task_dependencies.task_id, task_dependencies.depends_on_task_id, task_dependencies.met, tasks.title,
     tasks.status, tasks.result
 FROM task_dependencies JOIN tasks ON tasks.id = task_dependencies.depends_on_task_id
-WHERE task_dependencies.task_id IN (SELECT value FROM json_each(:ids)) = 1
+WHERE task_dependencies.task_id IN (SELECT value FROM json_each(:ids))
 ORDER BY task_dependencies.task_id, tasks.number;
 
 -- name: dependents_of
@@ -1511,9 +1531,9 @@ SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role
 FROM tasks
 WHERE (CAST(:status AS TEXT) IS NULL OR tasks.status = :status) AND (CAST(:role AS TEXT) IS NULL OR tasks.role_boundary
     = :role) AND (CAST(:agent AS TEXT) IS NULL OR tasks.assigned_agent = :agent) AND (CAST(:project AS TEXT) IS NULL OR
-    tasks.project = :project) AND (instr(tasks.folded, :needle) > 0 = 1 OR (EXISTS (SELECT notes.id
+    tasks.project = :project) AND (instr(tasks.folded, :needle) > 0 OR (EXISTS (SELECT notes.id
 FROM notes
-WHERE notes.task_id = tasks.id AND instr(notes.folded, :needle) > 0 = 1))) AND (CAST(:after_number AS BIGINT) IS NULL OR
+WHERE notes.task_id = tasks.id AND instr(notes.folded, :needle) > 0))) AND (CAST(:after_number AS BIGINT) IS NULL OR
     (tasks.priority, tasks.created_at, tasks.number) > (:after_priority, :after_created_at, :after_number))
 ORDER BY tasks.priority, tasks.created_at, tasks.number
 
