@@ -8,10 +8,12 @@ asked for is done all the same). $COORDINATE_DEBUG=1 adds the traceback of a fau
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
 import sys
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -30,11 +32,11 @@ def main() -> NoReturn:
     try:
         status = _perform(sys.argv[1:])
         sys.stdout.flush()
+    except BrokenPipeError:
+        status = 141
+        _print_no_more()
     except OSError as error:
-        # Nobody reads on, or the disk is full. The interpreter would complain once more when it flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):
-            status = 141
+        status = _output_lost(error.strerror or str(error))
     gc.freeze()
     sys.exit(status)
 
@@ -43,6 +45,7 @@ def _perform(arguments: list[str]) -> int:
     """The whole call; every refusal and fault becomes a line on stderr and a status."""
     import click
 
+    from coordinate.cli.shared import OutputLost
     from coordinate.errors import CoordinateError
 
     try:
@@ -63,13 +66,40 @@ def _perform(arguments: list[str]) -> int:
         return 143
     except BrokenPipeError:
         raise
-    except Exception as error:  # the last resort
-        if os.environ.get("COORDINATE_DEBUG") == "1":
-            import traceback
+    except OutputLost as error:
+        return _output_lost(str(error))
+    except OSError as error:
+        if isinstance(error, PermissionError) and error.filename is not None:
+            from coordinate.config import no_entry
 
-            sys.stderr.write(_without_secrets(traceback.format_exc()))
-        hint = "this is a fault of coordinate: please report it, with what $COORDINATE_DEBUG=1 prints"
-        return _refused({"error": f"{type(error).__name__}: {error}", "code": "internal", "hint": hint}, 1)
+            refusal = no_entry(Path(os.fsdecode(error.filename)))
+            return _refused(refusal.as_dict(), refusal.exit_status)
+        if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+            return _output_lost(error.strerror or str(error))  # help and scripts are printed by click
+        return _fault(error)
+    except Exception as error:  # the last resort
+        return _fault(error)
+
+
+def _fault(error: Exception) -> int:
+    if os.environ.get("COORDINATE_DEBUG") == "1":
+        import traceback
+
+        sys.stderr.write(_without_secrets(traceback.format_exc()))
+    hint = "this is a fault of coordinate: please report it, with what $COORDINATE_DEBUG=1 prints"
+    return _refused({"error": f"{type(error).__name__}: {error}", "code": "internal", "hint": hint}, 1)
+
+
+def _output_lost(why: str) -> int:
+    """The disk under stdout is full, or the like: the answer comes after the work, which is not undone."""
+    _print_no_more()
+    hint = "a change that the command makes was made, only its answer is lost: look at the board before you repeat it"
+    return _refused({"error": f"the answer could not be written: {why}", "code": "output_lost", "hint": hint}, 1)
+
+
+def _print_no_more() -> None:
+    """The interpreter flushes once more at its end, and would complain once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _call(arguments: list[str]) -> int:

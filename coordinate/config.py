@@ -17,6 +17,7 @@ from coordinate import errors
 
 FOLDER = ".coordinate"
 BOARD = "board.db"
+CONFIG = "config.toml"
 SYNCHRONOUS = ("NORMAL", "FULL", "EXTRA", "OFF")
 
 
@@ -32,35 +33,65 @@ class Place:
 
 
 def locate(flag: str | None, *, start: Path | None = None) -> Place:
-    """Find the board. Raises `NoBoard` when nothing names one; opens and creates nothing."""
-    folder = find_folder(start or Path.cwd())
-    refusal = untrusted(folder) if folder else None
-    settings = _settings(folder) if folder and not refusal else {}
-    refusals = (f"{folder} is not used for settings and hooks: {refusal}",) if folder and refusal else ()
-    if flag:
-        return Place(flag, "--db", folder, settings, refusals)
-    if named := os.environ.get("COORDINATE_DB"):
-        return Place(named, "$COORDINATE_DB", folder, settings, refusals)
-    if folder is None:
-        raise errors.NoBoard(
-            "there is no board here: no .coordinate folder in this folder or above it",
-            hint="begin with: coordinate init   (or name one with --db or $COORDINATE_DB)",
-        )
-    if named := settings.get("db"):
-        # A relative path counts from the file that names it, wherever the command is run.
-        target = str(named) if "://" in str(named) else str(folder / str(named))
-        return Place(target, str(folder / "config.toml"), folder, settings, refusals)
-    return Place(str(folder / BOARD), str(folder), folder, settings, refusals)
+    """Find the board; opens and creates nothing.
+
+    Raises `NoBoard` when nothing names one, `PermissionDenied` when the caller may not get there, `InvalidInput` when
+    it is a folder, or the settings are no settings. To a board that is named by the flag or by the environment the
+    folder only adds: what is wrong with it is then among the place's `refusals`.
+    """
+    named, source = (flag, "--db") if flag else (os.environ.get("COORDINATE_DB"), "$COORDINATE_DB")
+    folder: Path | None = None
+    settings: dict[str, Any] = {}
+    refusals: tuple[str, ...] = ()
+    try:
+        folder = find_folder(start or Path.cwd())
+        if folder is not None and (refusal := untrusted(folder)):
+            refusals = (f"{folder} is not used for settings and hooks: {refusal}",)
+        elif folder is not None:
+            settings = _settings(folder)
+    except errors.CoordinateError as error:
+        if not named:
+            raise
+        refusals = (f"{folder or FOLDER} is not used for settings and hooks: {error.message}",)
+    if not named:
+        if folder is None:
+            raise errors.NoBoard(
+                "there is no board here: no .coordinate folder in this folder or above it",
+                hint="begin with: coordinate init   (or name one with --db or $COORDINATE_DB)",
+            )
+        named, source = str(folder / BOARD), str(folder)
+        if written := settings.get("db"):
+            # A relative path counts from the file that names it, wherever the command is run.
+            named, source = written if "://" in written else str(folder / written), str(folder / CONFIG)
+    _refuse_what_cannot_be_opened(named)
+    return Place(named, source, folder, settings, refusals)
 
 
 def find_folder(start: Path) -> Path | None:
     """The nearest `.coordinate/` upward from a folder, or from the main checkout of its git worktree."""
     for here in (start, *start.parents):
-        if (here / FOLDER).is_dir():
+        if _is_folder(here / FOLDER):
             return here / FOLDER
-        if (main := _main_checkout(here)) is not None and (main / FOLDER).is_dir():
+        if (main := _main_checkout(here)) is not None and _is_folder(main / FOLDER):
             return main / FOLDER
     return None
+
+
+def no_entry(path: Path) -> errors.PermissionDenied:
+    """The refusal where the caller's rights end: which folder or file on the way to a path it is, and whose."""
+    path = path.absolute()
+    barred = next((each for each in reversed(path.parents) if not os.access(each, os.X_OK)), None)
+    if barred is not None:
+        what = "may not be entered"
+    elif path.exists():
+        barred, what = path, "may not be opened"
+    else:
+        barred, what = next(each for each in path.parents if each.exists()), "may not be written to"
+    return errors.PermissionDenied(
+        f"{barred} {what}: it belongs to {_owner(barred)}",
+        hint="ask its owner for the right to it, or name another board with --db or $COORDINATE_DB",
+        path=str(path),
+    )
 
 
 def setting(place: Place | None, name: str, environment: str, default: Any) -> Any:
@@ -74,7 +105,7 @@ def patience(place: Place | None) -> float:
     """How many seconds to wait for a locked board ($COORDINATE_BUSY_SECONDS, `busy_seconds`; 30)."""
     value = setting(place, "busy_seconds", "COORDINATE_BUSY_SECONDS", 30)
     try:
-        seconds = float(value)
+        seconds = -1.0 if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         seconds = -1.0
     if not 0 <= seconds <= 3600:
@@ -99,7 +130,7 @@ def untrusted(folder: Path) -> str | None:
 
     Whoever could put a file there could run code as the caller, or send its answers elsewhere.
     """
-    for path in (folder, folder / "config.toml", folder / "hooks"):
+    for path in (folder, folder / CONFIG, folder / "hooks"):
         if fault := foreign(path):
             return fault
     return None
@@ -150,9 +181,15 @@ def tracked_by_git(path: Path) -> bool:
 
 
 def _settings(folder: Path) -> dict[str, Any]:
-    path = folder / "config.toml"
-    if not path.is_file():
+    path = folder / CONFIG
+    try:
+        found = path.stat()
+    except FileNotFoundError:
         return {}
+    except OSError:
+        raise no_entry(path) from None
+    if not stat.S_ISREG(found.st_mode):
+        raise errors.InvalidInput(f"{path} is no file", hint="move it away", field="config")
     import tomllib
 
     if tracked_by_git(path):
@@ -160,17 +197,69 @@ def _settings(folder: Path) -> dict[str, Any]:
             f"{path} is tracked by git and is not used", hint="git rm --cached it; `coordinate init` ignores the folder"
         )
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+    except PermissionError:
+        raise no_entry(path) from None
     except (OSError, ValueError) as error:
-        raise errors.InvalidInput(f"{path} cannot be read: {error}", field="config") from None
+        raise errors.InvalidInput(
+            f"{path} cannot be read: {error}", hint='a line of it looks like: db = "board.db"', field="config"
+        ) from None
+    if not isinstance(settings.get("db", ""), str):
+        raise errors.InvalidInput(
+            f"db in {path} must be text, not {settings['db']!r}",
+            hint='write a path or an address in quotes: db = "board.db"',
+            field="db",
+        )
+    return settings
+
+
+def _refuse_what_cannot_be_opened(target: str) -> None:
+    """A file's place, as far as a look can tell; what is not there may be made, and a server is asked later."""
+    if "://" in target and not target.startswith("sqlite:///"):
+        return
+    path = Path(target.removeprefix("sqlite:///"))
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except PermissionError:
+        raise no_entry(path) from None
+    except (OSError, ValueError) as error:
+        raise errors.InvalidInput(f"{target!r:.200} is no path: {error}", hint="name a file", field="db") from None
+    if stat.S_ISDIR(found.st_mode):
+        raise errors.InvalidInput(
+            f"{path} is a folder, not a board", hint=f"name the file, such as {path / BOARD}", field="db"
+        )
+    if not os.access(path, os.R_OK):
+        raise no_entry(path)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except PermissionError:
+        raise no_entry(path) from None
+
+
+def _owner(path: Path) -> str:
+    try:
+        uid = path.stat().st_uid
+    except OSError:
+        return "another user"
+    try:
+        import pwd
+
+        return pwd.getpwuid(uid).pw_name
+    except (ImportError, KeyError):
+        return f"the user {uid}"
 
 
 def _main_checkout(here: Path) -> Path | None:
     """The main checkout of a linked git worktree: its .git is a file that points into the main one's."""
     pointer = here / ".git"
-    if not pointer.is_file():
-        return None
     try:
+        if not pointer.is_file():
+            return None
         said = pointer.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeError):
         return None

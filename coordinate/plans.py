@@ -55,11 +55,12 @@ class PlannedTask:
 
 @dataclass(frozen=True, slots=True)
 class LintIssue:
-    """What lint says of one task (its local key, else its title); `severity` is `error` or `warn`."""
+    """What lint says of one task (its local key, else its title); `severity` is `error` or `warn`, `line` 0 unknown."""
 
     task_id: str
     severity: str
     message: str
+    line: int = 0
 
 
 def parse_plan(text: str, *, source: str = "plan") -> list[PlannedTask]:
@@ -81,6 +82,9 @@ def parse_plan(text: str, *, source: str = "plan") -> list[PlannedTask]:
     if len(entries) > TASKS_MAX:
         problems.refuse(f"{len(entries):,} tasks; a plan holds at most {TASKS_MAX:,}", hint="Split the plan.")
     tasks = [_planned(entry, line, number, problems) for number, (line, entry) in enumerate(entries, 1)]
+    if problems.found and not problems.fields & {"key", "title", "depends_on"}:
+        # The author mends all in one go; only where the names themselves are in doubt would this be guessing.
+        problems.add_faults(tasks)
     problems.raise_any()
     if not tasks:
         problems.refuse("no task in it", hint=_SHAPES)
@@ -94,17 +98,38 @@ def order_of(tasks: Sequence[PlannedTask]) -> list[PlannedTask]:
     task has, a task that waits for itself, and tasks that wait for each other in a circle.
     """
     problems = _Problems("plan")
-    for task, field, message in _faults(tasks):
-        problems.add(message, line=task.line, task=_name_of(task), field=field, hint=_NAMES)
+    problems.add_faults(tasks)
     problems.raise_any()
     return [replace(task, depends_on=tuple(dict.fromkeys(task.depends_on))) for task in tasks]
 
 
 def lint_plan(tasks: Sequence[PlannedTask]) -> list[LintIssue]:
     """What `order_of` would refuse, as errors, then warnings of what is allowed but hardly meant; 1,000 at most."""
-    errors = (LintIssue(_name_of(task), "error", message) for task, _, message in _faults(tasks))
-    warnings = (LintIssue(_name_of(task), "warn", message) for task, message in _doubts(tasks))
+    errors = (LintIssue(_name_of(task), "error", message, task.line) for task, _, message in _faults(tasks))
+    warnings = (LintIssue(_name_of(task), "warn", message, task.line) for task, message in _doubts(tasks))
     return list(islice(chain(errors, warnings), ISSUES_MAX))
+
+
+def ids_in(tasks: Sequence[PlannedTask]) -> dict[str, list[PlannedTask]]:
+    """The ids of existing tasks that a plan names, each with the tasks that wait for it."""
+    found: dict[str, list[PlannedTask]] = {}
+    for task in tasks:
+        for name in dict.fromkeys(task.depends_on):
+            if _is_id(name):
+                found.setdefault(name, []).append(task)
+    return found
+
+
+def lint_ids(named: dict[str, list[PlannedTask]], status_of: Callable[[str], str | None]) -> list[LintIssue]:
+    """What a board says of them: `status_of` answers where a task stands, or None when there is none."""
+    issues: list[LintIssue] = []
+    for name, tasks in islice(named.items(), ISSUES_MAX):
+        status = status_of(name)
+        if status is not None and status != "CANCELLED":
+            continue
+        wrong = "which does not exist" if status is None else "which is CANCELLED: it would never become ready"
+        issues += [LintIssue(_name_of(task), "error", f"it waits for {name}, {wrong}", task.line) for task in tasks]
+    return issues[:ISSUES_MAX]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +152,14 @@ class _Problems:
         self.found.append(_Problem(line, task, message, field, hint))
         if len(self.found) == PROBLEMS_MAX:
             self.raise_any()
+
+    def add_faults(self, tasks: Sequence[PlannedTask]) -> None:
+        for task, field, message in _faults(tasks):
+            self.add(message, line=task.line, task=_name_of(task), field=field, hint=_NAMES)
+
+    @property
+    def fields(self) -> set[str]:
+        return {problem.field for problem in self.found}
 
     def refuse(self, message: str, *, line: int = 0, hint: str = "") -> NoReturn:
         self.add(message, line=line, hint=hint)
@@ -215,10 +248,10 @@ def _from_json(text: str, problems: _Problems) -> _Entries:
         for key, _ in whole.pairs:
             if key != "tasks":
                 problems.add(f"unknown key {_quoted(key)} beside `tasks`", field=_printable(key))
-        problems.raise_any()
-        if len(whole.pairs) > 1:
+        lists = [value for key, value in whole.pairs if key == "tasks"]
+        if len(lists) > 1:
             problems.refuse("the key `tasks` is given twice")
-        whole = whole.pairs[0][1]
+        whole = lists[0]
         if not isinstance(whole, list):
             problems.refuse(f"`tasks` must be a list, not {_kind(whole)}")
         depth = 1
@@ -378,7 +411,7 @@ def _planned(entry: object, line: int, number: int, problems: _Problems) -> Plan
         field = "role" if key == "role_boundary" else key
         wrong = ""
         if field not in _FIELDS:
-            wrong = f"is no key of a task{_meant(key, _FIELDS)}"
+            wrong = f"is no key of a task{_meant(key, _FIELDS)}; the keys are {', '.join(_FIELDS)}"
         elif field in seen:
             wrong = "is given twice" + (" (role_boundary is another word for role)" if field == "role" else "")
         elif value is not None:

@@ -561,15 +561,20 @@ def adopt(source: str | Path, target: str | Path | None = None) -> Adopted:
     from coordinate.work import adoption, tidying
 
     place = config.locate(None if target is None else str(target))
-    if not is_postgres(place.target):
-        _refuse_itself(source, place.target.removeprefix("sqlite:///"))
+    _refuse_itself(source, place.target.removeprefix("sqlite:///"))
     with tidying.tidied(Path(source)) as board, connect(place.target, create=True) as coordinator:
         return coordinator._perform(lambda tx: adoption.adopt(tx, board=board), writes=True)
 
 
 def _refuse_itself(source: str | Path, target: str) -> None:
     """Before the file is opened: to close a handle of a file drops the locks that a connection has on it."""
-    if Path(target).exists() and Path(source).exists() and Path(source).samefile(target):
+    if not isinstance(source, str | Path):
+        raise errors.InvalidInput("source must be the path of a board", hint="name its file", field="source")
+    try:
+        same = Path(source).exists() and Path(target).exists() and Path(source).samefile(target)
+    except PermissionError:
+        raise config.no_entry(Path(source)) from None
+    if same:
         raise errors.InvalidInput(
             f"{source} cannot be adopted into itself", hint="name another file with --db", field="source"
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
 from contextlib import suppress
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coordinate import errors
-from coordinate.cli.run import forwarding, stop
-from coordinate.cli.shared import DURATION, Call, as_path, command, given, with_events
+from coordinate.cli.run import started, stop
+from coordinate.cli.shared import DURATION, Call, command, given, with_events
 
 if TYPE_CHECKING:
     from coordinate.records import Lease, Scopes
@@ -157,8 +156,9 @@ def list_locks(call: Call, ended: bool, **wanted: Any) -> None:
 def run(call: Call, name: str, wait: int, ttl: int, project: str, words: tuple[str, ...]) -> None:
     """Run CMD while holding a lock: renewed meanwhile, released on every exit; ends with CMD's exit status.
 
-    CMD finds the fence in $COORDINATE_FENCE. When the lock is lost, CMD is stopped (TERM, after 10 s KILL) and the exit
-    status is 4. Signals are handed on to CMD.
+    CMD finds the fence in $COORDINATE_FENCE. When the lock is lost, CMD and all it started are stopped (TERM, after
+    10 s KILL) and the exit status is 4. Signals are handed on to CMD. Do not end this command with KILL: on Linux CMD
+    alone gets a TERM then, elsewhere it goes on.
     """
     with call.board() as board:
         lock = board.acquire_lock(name=name, project=project, wait=wait, ttl_seconds=ttl)
@@ -176,13 +176,7 @@ def run(call: Call, name: str, wait: int, ttl: int, project: str, words: tuple[s
 
 
 def _run(call: Call, board: Coordinator, lock: Lease, ttl: int, words: tuple[str, ...]) -> int:
-    try:
-        child = subprocess.Popen(
-            [as_path(word) for word in words], env=os.environ | {"COORDINATE_FENCE": str(lock.fence)}
-        )
-    except OSError as error:
-        raise errors.NotFound(f"{words[0]} cannot be run: {error.strerror}", hint="check the command") from None
-    with forwarding(child):
+    with started(words, {"COORDINATE_FENCE": str(lock.fence)}) as child:
         return _keep(call, board, lock, ttl, child)
 
 

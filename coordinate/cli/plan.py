@@ -9,40 +9,89 @@ import click
 from coordinate.cli.shared import Call, choice, command, given, read_file
 
 if TYPE_CHECKING:
-    from coordinate.plans import PlannedTask
+    from coordinate.plans import LintIssue, PlannedTask
+
+FORMAT = """
+
+    \b
+    A plan in markdown: each heading of ## or deeper is a task, the text below it its body.
+      ## Build the API [key:api] [p10] [role:worker] [project:web] [scope:src/api/**]
+      ## Test it [after:api,TASK-4]
+    In JSON: a list of objects, {"tasks": [...]}, or one object a line, with the keys title, role, priority,
+    project, body, key, depends_on, scopes, not_before, dedup_key, max_attempts; only title is needed.
+      {"title": "Test it", "depends_on": ["api", "TASK-4"], "priority": 10}
+"""
 
 
-@command("lint", example="coordinate plan lint plan.md")
+@command("lint", example="coordinate plan lint plan.md", more=FORMAT)
 @click.argument("file", metavar="[FILE]", required=False)
 @choice("--project", help="Without FILE: only tasks of this project.")
 def lint(call: Call, file: str | None, project: str | None) -> None:
     """Say what is wrong with a plan file (- is stdin), or without one with the board.
 
-    Answers a list of task_id, severity (error or warn) and message; [] when all is well. Exit 2 with an error in it.
+    Answers a list of task_id, severity (error or warn), message and, of a file, line (0: not known); [] when all is
+    well. Exit 2 with an error in it. Where there is a board, the ids of its tasks that a file names are looked up.
     """
-    from coordinate.plans import lint_plan
-
-    if file is None:
-        with call.board() as board:
-            issues = [(issue.severity, issue) for issue in board.lint(**given(project=project))]
+    if file is not None:
+        issues = [(issue.severity, issue) for issue in _lint_file(call, file)]
     else:
-        issues = [(issue.severity, issue) for issue in lint_plan(_read(file))]  # type: ignore[misc]
-    call.show([issue for _, issue in issues])
+        with call.board() as board:
+            issues = [(issue.severity, issue) for issue in board.lint(**given(project=project))]  # type: ignore[misc]
+    call.show([issue for _, issue in issues], nothing="no issues")
     if any(severity == "error" for severity, _ in issues):
         raise click.exceptions.Exit(2)
 
 
-@command("dispatch", example="coordinate plan dispatch plan.md --project api")
+def _lint_file(call: Call, file: str) -> list[LintIssue]:
+    from coordinate import errors
+    from coordinate.plans import LintIssue, lint_plan
+
+    text = read_file(file)
+    try:
+        planned = _parsed(text, file)
+    except errors.InvalidInput as refused:
+        problems: list[dict[str, object]] = refused.facts["problems"]  # type: ignore[assignment]
+        return [
+            LintIssue(str(each["task"]), "error", str(each["message"]), int(str(each["line"]))) for each in problems
+        ]
+    issues = lint_plan(planned)
+    errors_end = sum(issue.severity == "error" for issue in issues)
+    return [*issues[:errors_end], *_lint_ids(call, planned), *issues[errors_end:]]
+
+
+def _lint_ids(call: Call, planned: list[PlannedTask]) -> list[LintIssue]:
+    """What the board here, if there is one, says of the ids that a plan names."""
+    from coordinate import errors
+    from coordinate.plans import ids_in, lint_ids
+
+    if not (named := ids_in(planned)):
+        return []
+    try:
+        with call.board() as board:
+
+            def status_of(task: str) -> str | None:
+                try:
+                    return board.view(task=task, notes=1, history=1).task.status
+                except errors.NotFound:
+                    return None
+
+            return lint_ids(named, status_of)
+    except errors.CoordinateError as error:
+        call.warn(f"the ids of existing tasks were not looked up: {error.message}", ids=list(named)[:10])
+        return []
+
+
+@command("dispatch", example="coordinate plan dispatch plan.md --project api", more=FORMAT)
 @click.argument("file", metavar="FILE")
 @choice("--project", help="Where tasks go that name no project.")
 def dispatch(call: Call, file: str, project: str | None) -> None:
     """Put all tasks of a plan file (- is stdin) into the queue, in its order, or none of them."""
-    planned = _read(file)
+    planned = _parsed(read_file(file), file)
     with call.board() as board:
         call.show(board.dispatch_plan(plan=planned, **given(project=project)))
 
 
-def _read(file: str) -> list[PlannedTask]:
+def _parsed(text: str, file: str) -> list[PlannedTask]:
     from coordinate.plans import parse_plan
 
-    return parse_plan(read_file(file), source="stdin" if file == "-" else file)
+    return parse_plan(text, source="stdin" if file == "-" else file)

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -52,17 +53,23 @@ class Call:
         """The board that a flag named, if one did."""
         return None if self.db is None else as_path(self.db)
 
-    def show(self, value: Any) -> None:
-        """Print an answer: a record, or plain values; with what others said, where the call asks for it."""
+    def show(self, value: Any, *, nothing: str = "(nothing)") -> None:
+        """Print an answer: a record, or plain values; with what others said, where the call asks for it.
+
+        `nothing` is how people are told of an empty list.
+        """
         if self.with_events and self._board is not None:
             from coordinate.cli.output import plain
 
             value = {**plain(value), "events": self._board.learnings()}
         if self.format == "table":
-            from coordinate.cli.table import as_table as printed
+            from coordinate.cli.table import as_table
+
+            _print(as_table(value) or nothing)
         else:
-            from coordinate.cli.output import as_document as printed
-        _print(printed(value))
+            from coordinate.cli.output import as_document
+
+            _print(as_document(value))
 
     def show_lines(self, values: Iterable[Any]) -> None:
         """Print many answers as they come, one JSON document a line."""
@@ -111,10 +118,19 @@ class Call:
         self._run_hooks(events)
 
 
+class OutputLost(Exception):
+    """The answer could not be written; what was asked for is done all the same."""
+
+
 def _print(text: str) -> None:
     """At once, so that a reader that is gone or a full disk is met inside of the command."""
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputLost(error.strerror or str(error)) from None
 
 
 def as_text(typed: str) -> str:
@@ -265,12 +281,16 @@ OUTPUT_ONLY = ("--format", "--json")
 
 
 def command(
-    name: str, *, example: str, takes: tuple[str, ...] | None = None
+    name: str, *, example: str, more: str = "", takes: tuple[str, ...] | None = None
 ) -> Callable[[Callable[..., Any]], Command]:
-    """A command of this line; its help ends with an example."""
+    """A command of this line; its help says `more` than its docstring, and ends with an example."""
 
     def declare(function: Callable[..., Any]) -> Command:
-        text = inspect.cleandoc(function.__doc__ or "") + f"\n\n\b\nExample:\n  {example}"
+        text = (
+            inspect.cleandoc(function.__doc__ or "")
+            + inspect.cleandoc(more).join(("\n\n", "") if more else ("", ""))
+            + f"\n\n\b\nExample:\n  {example}"
+        )
         found = click.command(name, cls=Command, help=text)(click.pass_obj(function))
         assert isinstance(found, Command)
         found.takes = takes
@@ -316,6 +336,10 @@ def read_file(path: str) -> str:
         return found.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise errors.InvalidInput(f"{path} is not UTF-8 text", field="file") from None
+    except PermissionError:
+        from coordinate.config import no_entry
+
+        raise no_entry(Path(as_path(path))) from None
     except OSError as error:
         raise errors.NotFound(f"{path} cannot be read: {error.strerror}", hint="name a file that is there") from None
 

@@ -23,8 +23,8 @@ _WIDTH_MIN = 8
 
 
 def as_table(value: Any) -> str:
-    """A list as columns; a record as lines, with what it lists below."""
-    return "\n".join(_lines(plain(value))) or "(nothing)"
+    """A list as columns; a record as lines, with what it lists below. Nothing is an empty text."""
+    return "\n".join(_lines(plain(value)))
 
 
 def _lines(value: Any) -> list[str]:

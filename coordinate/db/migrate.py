@@ -138,7 +138,11 @@ def sql(engine: str, revisions: str = "base:head", *, down: bool = False) -> str
     config.attributes["engine"] = engine
     act = command.downgrade if down else command.upgrade
     with _turn:
-        act(config, revisions, sql=True)
+        try:
+            act(config, revisions, sql=True)
+        except CommandError as error:
+            hint = "FROM:TO are revisions, as `coordinate db history` lists them; --engine names the engine"
+            raise errors.InvalidInput(f"the migrations refuse: {error}", hint=hint, field="revision") from None
     return out.getvalue()
 
 

@@ -6,8 +6,6 @@ shows the same session goes on with them. Only an ended session, the sweep, or t
 
 from __future__ import annotations
 
-import secrets
-
 from coordinate import inputs, leases
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import InvalidState, NotFound
@@ -38,6 +36,8 @@ def register(
     """
     kind = inputs.one_of(kind, "kind", ("agent", "human"))
     role = None if role is None else inputs.name(role, "role")
+    import secrets  # loads the hash library, which no other call needs
+
     if name is None:
         name = f"ag-{secrets.token_hex(8)}"
     name = inputs.agent(name, "name")

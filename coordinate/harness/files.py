@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from coordinate.config import no_entry
 from coordinate.errors import InvalidInput, PermissionDenied
 
 BEGIN = b"<!-- coordinate:begin -->"
@@ -71,14 +72,14 @@ def block(root: Path, name: str, text: str) -> Change:
     if before is None:
         return Change(name, place, b"\n".join((BEGIN, body, END, b"")), made=True)
     if b"\0" in before or before.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise _refused(name, "is not UTF-8 text", "save it as UTF-8, or move it away, and run init again")
+        raise _wrong(name, "is not UTF-8 text", "save it as UTF-8, or move it away, and run init again")
     begins, ends = list(_BEGIN_LINE.finditer(before)), list(_END_LINE.finditer(before))
     if not begins and not ends:
         line = b"\r\n" if b"\r\n" in before else b"\n"
         gap = b"" if not before or before.endswith(line * 2) else line if before.endswith(line) else line * 2
         return Change(name, place, before + gap + line.join((BEGIN, *body.splitlines(), END, b"")))
     if len(begins) != 1 or len(ends) != 1 or ends[0].start() < begins[0].end():
-        raise _refused(
+        raise _wrong(
             name,
             f"holds {len(begins)} line(s) `{BEGIN.decode()}` and {len(ends)} line(s) `{END.decode()}`;"
             " it must be one of each, in this order",
@@ -180,9 +181,17 @@ def _keep_owner(partial: Path, before: os.stat_result) -> None:
 def _explained(name: str) -> Iterator[None]:
     try:
         yield
+    except PermissionError as error:
+        barred = no_entry(Path(error.filename or name))
+        raise _refused(name, f"cannot be made: {barred.message}", "run it as the folder's owner") from None
     except OSError as error:
-        raise _refused(name, f"cannot be made: {error.strerror or error}", "") from None
+        hint = "make room for it, and run init again"
+        raise _refused(name, f"cannot be made: {error.strerror or error}", hint) from None
 
 
-def _refused(name: str, what: str, hint: str) -> PermissionDenied | InvalidInput:
+def _refused(name: str, what: str, hint: str) -> PermissionDenied:
     return PermissionDenied(f"{name} {what}", hint=hint, path=name)
+
+
+def _wrong(name: str, what: str, hint: str) -> InvalidInput:
+    return InvalidInput(f"{name} {what}", hint=hint, path=name, field="harness")

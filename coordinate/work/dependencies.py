@@ -60,8 +60,9 @@ def add_edges(tx: Tx, task_id: str, depends_on: list[str]) -> int:
     added = unmet = 0
     for on_id in sorted(depends_on, key=inputs.task_number):
         _refuse_itself(task_id, on_id)
-        _hold_still(tx, on_id)
+        status = _hold_still(tx, on_id)
         _refuse_circle(tx, task_id, on_id)
+        _refuse_cancelled(on_id, status)
         edge = tx.one("edge_insert", task_id=task_id, depends_on=on_id)
         if edge is not None:
             added += 1
@@ -75,12 +76,14 @@ def add_new_edges(tx: Tx, waits: dict[str, list[str]], *, new: set[str]) -> None
     """Add the edges of tasks that were just written, all at once: nobody waits for them yet, so no circle can close."""
     tx.where_needed("lock_edges")
     outside = sorted({on_id for named in waits.values() for on_id in named} - new, key=inputs.task_number)
-    done = {on_id: _hold_still(tx, on_id) == DONE for on_id in outside}
+    statuses = {on_id: _hold_still(tx, on_id) for on_id in outside}
+    for on_id, status in statuses.items():
+        _refuse_cancelled(on_id, status)
     for task_id, named in waits.items():
         for on_id in named:
             _refuse_itself(task_id, on_id)
     edges = [
-        {"task_id": task_id, "depends_on": on_id, "met": done.get(on_id, False)}
+        {"task_id": task_id, "depends_on": on_id, "met": statuses.get(on_id) == DONE}
         for task_id, named in waits.items()
         for on_id in named
     ]
@@ -98,14 +101,16 @@ def _hold_still(tx: Tx, on_id: str) -> str:
     """Lock a dependency against completion until the edge is written; its status, read in the next statement."""
     if tx.one("task_share", task_id=on_id) is None:
         raise NotFound(f"there is no {on_id} to depend on", hint="dispatch it first", task_id=on_id)
-    status = str(story.find(tx, on_id).status)
+    return str(story.find(tx, on_id).status)
+
+
+def _refuse_cancelled(on_id: str, status: str) -> None:
     if status == CANCELLED:
         raise UnreachableDependency(
             f"{on_id} was cancelled: what depends on it would wait for ever",
             hint=f"reopen it with `coordinate task reopen {on_id}`, or depend on another task",
             task_id=on_id,
         )
-    return status
 
 
 def met_by(tx: Tx, task_id: str) -> None:

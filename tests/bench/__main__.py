@@ -118,6 +118,7 @@ def command_against_interpreter(folder: Path) -> dict[str, Any]:
     coordinate.connect(path, create=True).close()
     fill_waiting(path, 200)
     environment = os.environ | {"COORDINATE_DB": path, "COORDINATE_AGENT": "bench"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed command has its bytecode; compiling is not measured
     command = [sys.executable, "-m", "coordinate", "task", "claim-next", "--role", "worker"]
     nothing = [sys.executable, "-c", "pass"]
     pairs = [(_wall(command, environment), _wall(nothing, environment)) for _ in range(21)][1:]

@@ -307,6 +307,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "list_events": {},
     "search_events": {"query": "q"},
     "ack": {"consumer": "c", "position": 1},
+    "rewind": {"consumer": "c", "position": 0},
     "next_events": {"consumer": "c"},
     "tail_events": {},
     "prune": {},

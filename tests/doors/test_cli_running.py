@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import pty
 import signal
 import subprocess
 import sys
+import termios
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.clock import age
-from tests.doors.command import Command
+from tests.doors.command import COORDINATE, Command
 
 
 @pytest.fixture
@@ -50,7 +56,7 @@ def test_run_stops_its_command_when_the_claim_is_lost(call: Command, tmp_path: P
     call("task", "cancel", "TASK-1", COORDINATE_AGENT="boss")
     _, err = running.communicate(timeout=30)
     assert running.returncode == 4
-    assert json.loads(err)["code"] == "stale_claim"
+    assert json.loads(err.splitlines()[-1])["code"] == "stale_claim"  # the shell may say of its child what became of it
     assert (tmp_path / "stopped").exists()
 
 
@@ -72,6 +78,94 @@ def test_run_hands_signals_on_to_its_command(call: Command, tmp_path: Path, numb
     running.send_signal(number)
     running.communicate(timeout=30)
     assert running.returncode == {signal.SIGTERM: 11, signal.SIGINT: 12}[number]
+
+
+def test_what_a_command_started_does_not_go_on_without_the_claim(call: Command, tmp_path: Path) -> None:
+    """The whole group is stopped: what a shell, make or npm started too, and also what does not listen to TERM."""
+    child = f"{sys.executable} -c 'import signal, time; signal.signal({{}}, signal.SIG_IGN); time.sleep(60)'"
+    script = (
+        f"{child.format('signal.SIGINT')} & echo $! > pids; {child.format('signal.SIGTERM')} & echo $! >> pids; wait"
+    )
+    running = call.started("run", "TASK-1@1", "--", "sh", "-c", script)
+    until(lambda: (tmp_path / "pids").exists() and len((tmp_path / "pids").read_text().split()) == 2)
+    call("task", "cancel", "TASK-1", COORDINATE_AGENT="boss")
+    _, err = running.communicate(timeout=40)
+    assert (running.returncode, json.loads(err.splitlines()[-1])["code"]) == (4, "stale_claim")
+    for pid in (tmp_path / "pids").read_text().split():
+        until(lambda pid=pid: not lives(int(pid)))
+
+
+def test_run_tells_its_command_the_handle(call: Command) -> None:
+    for named in ("TASK-1@1", "TASK-1"):
+        assert call("run", named, "--", "sh", "-c", "echo $COORDINATE_CLAIM").out == "TASK-1@1\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a killed parent is not told of, as the help says")
+def test_a_command_whose_run_was_killed_is_ended(call: Command, tmp_path: Path) -> None:
+    running = call.started("run", "TASK-1@1", "--", "sh", "-c", "echo $$ > pids; exec sleep 60")
+    until(lambda: (tmp_path / "pids").exists() and (tmp_path / "pids").read_text().strip())
+    running.kill()
+    running.communicate()
+    until(lambda: not lives(int((tmp_path / "pids").read_text())))
+
+
+def test_on_a_terminal_a_command_reads_from_it_and_is_interrupted_and_stopped_by_its_keys(
+    call: Command, tmp_path: Path
+) -> None:
+    """Ctrl-Z stops both, so that the shell has its prompt again; fg goes on with both; Ctrl-C is the command's."""
+    ours, theirs = pty.openpty()
+    script = "trap 'echo caught > caught; exit 9' INT; read line; echo $line > read; while :; do sleep 0.1; done"
+    (tmp_path / "script.sh").write_text(script)
+    words = " ".join([*COORDINATE, "run", "TASK-1@1", "--", "sh", "script.sh"])
+    shell = subprocess.Popen(
+        ["bash", "--norc", "-i"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=tmp_path,
+        env=call.environment | {"PS1": "$ "},
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(theirs, termios.TIOCSCTTY, 0),  # noqa: PLW1509
+    )
+    os.close(theirs)
+    reading = threading.Thread(target=drain, args=(ours,), daemon=True)
+    reading.start()
+
+    def said(name: str) -> str:
+        return (tmp_path / name).read_text().strip() if (tmp_path / name).exists() else ""
+
+    try:
+        os.write(ours, words.encode() + b"\n")
+        time.sleep(1.5)
+        os.write(ours, b"hello\n")
+        until(lambda: said("read") == "hello")
+        os.write(ours, b"\x1a")
+        time.sleep(0.5)
+        os.write(ours, b"jobs > jobs; fg\n")
+        until(lambda: "Stopped" in said("jobs"))
+        time.sleep(0.5)
+        os.write(ours, b"\x03")
+        until(lambda: said("caught") == "caught")
+        os.write(ours, b"echo $? > status; exit\n")
+        until(lambda: said("status") == "9")
+    finally:
+        shell.kill()
+        shell.wait()
+
+
+def drain(terminal: int) -> None:
+    with suppress(OSError):
+        while os.read(terminal, 65536):
+            pass
+
+
+def lives(pid: int) -> bool:
+    """A zombie that nobody reaps lives no more."""
+    try:
+        os.kill(pid, 0)
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (ProcessLookupError, FileNotFoundError):
+        return False
 
 
 # --- signals ----------------------------------------------------------------------------------------------------------
