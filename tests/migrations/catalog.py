@@ -202,6 +202,10 @@ def fill(url: str) -> None:
         alice.comment(task=first.id, text="remember")
         run(url, f"UPDATE tasks SET lease_until = created_at WHERE id = '{claims['Expired'].task.id}'")
         assert bob.claim_task(task=claims["Expired"].task.id).attempt == 2
+        alice.session = alice.register(name="alice").id
+        assert alice.open_worktree(task=claims["Held"].handle, branch="b", root="/r", patterns=["docs"]).worktree
+        assert alice.claim_scopes(patterns=["lib"]).granted
+        alice.mark_applied(stream="main", event_keys=["k"])
         alice.emit(event_type="learned", payload={"n": [1, None, "é"]}, message="kept", ttl_seconds=None)
         alice.emit(event_type="gone", ttl_seconds=0)
         batch = alice.next_events(consumer="reader", from_start=True)
