@@ -158,7 +158,7 @@ def test_a_claim_carries_handle_lease_and_all_that_the_caller_holds(board: Coord
     assert [task.handle for task in board.mine()] == ["TASK-1@1", "TASK-2@1"]
     assert board.mine(agent="bob") == []
     assert rows(board_url, "SELECT attempt, agent, session_id, outcome FROM attempts WHERE task_id = 'TASK-1'") == [
-        (1, "alice", "s-1", None)
+        (1, "alice", session, None)
     ]
     assert_sound(board_url)
 
