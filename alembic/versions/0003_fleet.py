@@ -6,8 +6,8 @@ Before or after deploying code: together: a program of 0002 may not write any mo
 their scopes.
 Cost on a large table: `tasks` gets two columns with constant defaults (no rewrite) and two partial indexes that are
 empty at first; on Postgres they are built while writers wait, but scan one column of the table only once.
-What the downgrade loses: agents, sessions, leases, locks and worktrees; tasks set aside for a scope return to the
-queue.
+What the downgrade loses: agents, sessions, leases, locks, worktrees and what was told of losses; tasks set aside for a
+scope return to the queue. Counters stay, so that no fence and no minted number is ever given again.
 """
 
 from __future__ import annotations
@@ -141,12 +141,14 @@ def upgrade() -> None:
     op.add_column("attempts", sa.Column("told_at", INSTANT))
     _partial("idx_attempts_lost", "attempts", ["session_id"], f"outcome = 'expired' AND {untold}")
     op.execute("UPDATE tasks SET scoped = true WHERE id IN (SELECT task_id FROM task_scopes)")
-    op.execute("INSERT INTO counters (kind, value) VALUES ('fence', 0)")
+    op.execute(
+        "INSERT INTO counters (kind, value) SELECT 'fence', 0"
+        " WHERE NOT EXISTS (SELECT 1 FROM counters WHERE kind = 'fence')"
+    )
     op.execute("UPDATE schema_window SET revision = '0003', oldest_writer = 3")
 
 
 def downgrade() -> None:
-    op.execute("DELETE FROM counters WHERE kind = 'fence' OR kind LIKE '%/%'")
     op.execute("UPDATE tasks SET parked = '', parked_until = NULL WHERE parked = 'scope'")
     op.drop_index("idx_attempts_lost", table_name="attempts")
     op.drop_column("attempts", "told_at")

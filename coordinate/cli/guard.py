@@ -154,17 +154,21 @@ def _edited() -> Iterator[str]:
 
 
 def _placed(path: str, *, strict: bool) -> tuple[str, str] | None:
-    """The checkout that a path lies in, whichever worktree that is, and its name there; links are followed."""
-    absolute = os.path.realpath(as_path(path))
-    folder = next(each for each in Path(absolute).parents if each.is_dir())
-    try:
-        top = git.top(str(folder))
-        inside = os.path.relpath(absolute, top)
-        if not {os.pardir, ".git"}.intersection(Path(inside).parts[:1]):
-            return top, _pattern(inside)
+    """The checkout that a path lies in, whichever worktree that is, and its name there; links are followed.
+
+    Refused is what lies in no checkout when `strict`, and always what lies in one that git cannot read.
+    """
+    absolute = Path(os.path.realpath(as_path(path)))
+    folder = next(each for each in absolute.parents if each.is_dir())
+    if ".git" in absolute.parts:
         why = "it belongs to git itself"
-    except git.Unknown as unknown:
-        why = str(unknown)
+    else:
+        try:
+            top = git.top(str(folder))
+            return top, _pattern(os.path.relpath(absolute, top))
+        except git.Unknown as unknown:
+            why = str(unknown)
+            strict = strict or any((each / ".git").exists() for each in absolute.parents)
     if strict:
         raise errors.InvalidInput(
             f"{path} is no file of a git checkout: {why}", hint="name a path of the project", field="path"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from coordinate.records import Worktree
 
 NUL = "\0"
+OPEN_STATES = [state for state in WORKTREE_STATES if state not in WORKTREE_CLOSED]
 
 task_argument = click.argument("task", metavar="TASK-ID")
 reason_option = click.option("--reason", help="Why.")
@@ -44,9 +45,9 @@ def open_worktree(call: Call, task: str, root: str, **wanted: Any) -> None:
 
 @command("state", example="coordinate worktree state TASK-12 integrating")
 @task_argument
-@click.argument("state", type=click.Choice([each for each in WORKTREE_STATES if each not in WORKTREE_CLOSED]))
+@click.argument("state", metavar="STATE", type=click.Choice(OPEN_STATES))
 def set_state(call: Call, task: str, state: str) -> None:
-    """Say where the changes of an open worktree stand."""
+    """Say where the changes of an open worktree stand: open, gating, integrating, conflict or replaying."""
     with call.board() as board:
         call.show(board.set_worktree_state(task=task, state=state))
 

@@ -49,6 +49,8 @@ TASK_KEYS = [
     "created_by",
     "revision",
     "finished_at",
+    "scoped",
+    "parked_on",
 ]
 NOTE_KEYS = ["id", "task_id", "author", "note_type", "content", "created_at"]
 EVENT_KEYS = ["id", "created_at", "event", "payload", "project", "agent", "ref", "message"]

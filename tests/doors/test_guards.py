@@ -368,6 +368,12 @@ def test_an_editors_hook_lets_pass_what_no_scope_can_mean(repository: Repository
     call = repository.call("alice")
     for told in ({"tool_input": {"file_path": str(tmp_path / "scratch.txt")}}, {"tool_input": {"command": "ls"}}, {}):
         assert call("guard", "check", "--stdin", stdin=json.dumps(told)).json == {"granted": True, "paths": []}
+    # But not what lies in a checkout that git cannot read: nobody can tell what it is.
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / ".git").write_text("gitdir: nowhere\n")
+    refused = call("guard", "check", "--stdin", stdin=json.dumps({"tool_input": {"file_path": str(broken / "a.py")}}))
+    assert (refused.status, refused.error["code"]) == (2, "invalid_input")
     for said in ("", "[]", "{", '{"tool_input": 7}'):
         refused = call("guard", "check", "--stdin", stdin=said)
         assert (refused.status, refused.error["code"]) == (2, "invalid_input"), said

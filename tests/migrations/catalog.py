@@ -31,8 +31,9 @@ CHECKOUT = Path(__file__).parents[2]
 # Each describes one kind of thing of a schema, whose name is left out so that two schemas can be compared.
 POSTGRES_CATALOG = {
     "columns": """
-        SELECT c.relname, c.relkind::text, a.attname, a.attnum, format_type(a.atttypid, a.atttypmod), a.attnotnull,
-               a.attidentity::text, l.collname, pg_get_expr(d.adbin, d.adrelid)
+        SELECT c.relname, c.relkind::text, a.attname,
+               row_number() OVER (PARTITION BY c.oid ORDER BY a.attnum), -- a column that was dropped keeps its number
+               format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity::text, l.collname, pg_get_expr(d.adbin, d.adrelid)
           FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
           LEFT JOIN pg_collation l ON l.oid = a.attcollation
           LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
@@ -202,6 +203,10 @@ def fill(url: str) -> None:
         alice.comment(task=first.id, text="remember")
         run(url, f"UPDATE tasks SET lease_until = created_at WHERE id = '{claims['Expired'].task.id}'")
         assert bob.claim_task(task=claims["Expired"].task.id).attempt == 2
+        alice.session = alice.register(name="alice").id
+        assert alice.open_worktree(task=claims["Held"].handle, branch="b", root="/r", patterns=["docs"]).worktree
+        assert alice.claim_scopes(patterns=["lib"]).granted
+        alice.mark_applied(stream="main", event_keys=["k"])
         alice.emit(event_type="learned", payload={"n": [1, None, "é"]}, message="kept", ttl_seconds=None)
         alice.emit(event_type="gone", ttl_seconds=0)
         batch = alice.next_events(consumer="reader", from_start=True)

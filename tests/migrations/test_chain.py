@@ -56,24 +56,30 @@ def test_every_migration_says_what_it_costs_and_what_its_downgrade_loses() -> No
 def test_rows_survive_down_and_up_again_through_every_revision(board_url: str) -> None:
     """AL-02. What a revision's downgrade removes is named here; all else keeps its rows, to the last byte."""
     lost = {
+        "0003": {"agents", "sessions", "leases", "worktrees", "applied_events"},
         "0002": {"events", "event_cursors", "event_feed", "event_feed_state"},
         "0001": {"tasks", "task_dependencies", "task_scopes", "attempts", "notes", "history", "counters"}
         | {"projects", "schema_window", "coordinate_version"},
     }
     fill(board_url)
     changed = {"counters", "schema_window", "coordinate_version"}  # a row each is the revision's own
+    reshaped = {"0003": {"tasks", "attempts"}}  # and these gain and lose a column
     before = rows(board_url)
     assert set(before) >= {"tasks", "notes", "history", "attempts", "events", "event_cursors"}
     for revision in reversed(REVISIONS):
+        before, kept = rows(board_url), [t for t in before if t not in changed | reshaped.get(revision, set())]
+        counts = {t: before[t][0] for t in reshaped.get(revision, ())}
         migrate.downgrade(board_url, "base" if revision == "0001" else REVISIONS[REVISIONS.index(revision) - 1])
         after = rows(board_url)
         assert set(before) - set(after) == lost[revision] & set(before)
-        assert {t: after[t] for t in after if t not in changed} == {t: before[t] for t in after if t not in changed}
+        assert {t: after[t] for t in after if t in kept} == {t: before[t] for t in after if t in kept}
+        assert {t: after[t][0] for t in counts} == counts
         check_foreign_keys(board_url)
         if revision != "0001":
             migrate.upgrade(board_url, revision)
             again = rows(board_url)
-            assert {t: again[t] for t in after if t not in changed} == {t: after[t] for t in after if t not in changed}
+            assert {t: again[t] for t in after if t in kept} == {t: after[t] for t in after if t in kept}
+            assert {t: again[t][0] for t in counts} == counts
             check_foreign_keys(board_url)
             migrate.downgrade(board_url, REVISIONS[REVISIONS.index(revision) - 1])
         before = rows(board_url)
@@ -93,9 +99,11 @@ def test_ids_do_not_come_back_after_down_and_up(board_url: str) -> None:
     fill(board_url)
     highest = run(board_url, "SELECT max(id) FROM notes")[0][0]
     run(board_url, f"DELETE FROM notes WHERE id = {highest}")
+    fence = run(board_url, "SELECT value FROM counters WHERE kind = 'fence'")[0][0]
     migrate.downgrade(board_url, "0001")
     migrate.upgrade(board_url)
     with coordinate.connect(board_url, agent="alice") as c:
+        assert c.acquire_lock(name="l").fence == fence + 1
         c.comment(task="TASK-1", text="a new one")
     assert run(board_url, "SELECT max(id) FROM notes")[0][0] > highest
 
@@ -227,7 +235,7 @@ def test_whichever_statement_of_the_chain_fails_a_rerun_succeeds(
                 migrate.upgrade(place)
             assert migrate.upgrade(place).after == knowledge.HEAD
             assert catalog(place) == goal
-            assert run(place, "SELECT revision, oldest_writer FROM schema_window") == [("0002", 2)]
+            assert run(place, "SELECT revision, oldest_writer FROM schema_window") == [("0003", 3)]
 
 
 @contextmanager
