@@ -33,7 +33,8 @@ POSTGRES_CATALOG = {
     "columns": """
         SELECT c.relname, c.relkind::text, a.attname,
                row_number() OVER (PARTITION BY c.oid ORDER BY a.attnum), -- a column that was dropped keeps its number
-               format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity::text, l.collname, pg_get_expr(d.adbin, d.adrelid)
+               format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity::text, l.collname,
+               pg_get_expr(d.adbin, d.adrelid)
           FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
           LEFT JOIN pg_collation l ON l.oid = a.attcollation
           LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
