@@ -190,7 +190,7 @@ def test_everything_is_made_in_the_first_schema_whatever_stands_in_the_others(
         fill(url)
         assert "0003 (head)" in alembic("current", url=url).stdout
         assert migrate.check(url) == []
-        assert len(rows(url)) == 14
+        assert len(rows(url)) == 19
         alembic("downgrade", "base", url=url)
         assert {kind: found for kind, found in catalog(url).items() if found} == {}
         alembic("upgrade", "head", url=url)
