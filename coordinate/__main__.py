@@ -1,9 +1,10 @@
 """The `coordinate` command, and its last resort: whatever goes wrong ends in one JSON line and a stable exit status.
 
-Exit status: 0 done, also "nothing to do" - 1 a fault of ours - 2 refused by the rules, or bad usage - 3 held by another
-- 4 stale claim or outdated revision - 5 database unreachable or busy, try again - 6 no board here, or its schema is
-behind or ahead - 8 waited in vain - 130 interrupted, 143 terminated - 141 nobody read the output to its end (what was
-asked for is done all the same). $COORDINATE_DEBUG=1 adds the traceback of a fault of ours.
+Exit status: 0 done, also "nothing to do" - 1 a fault of ours, or an answer that could not be written - 2 refused by the
+rules, or bad usage - 3 held by another - 4 stale claim or outdated revision - 5 database unreachable or busy, try again
+- 6 no board here, or its schema is behind or ahead - 8 waited in vain - 130 interrupted, 143 terminated - 141 nobody
+read the output to its end (what was asked for is done all the same). $COORDINATE_DEBUG=1 adds the traceback of a fault
+of ours.
 """
 
 from __future__ import annotations
@@ -57,9 +58,9 @@ def _perform(arguments: list[str]) -> int:
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "coordinate"
         hint = f"see: {command} --help"
-        return _refused({"error": error.format_message(), "code": "usage", "hint": hint}, 2)
+        return _refused({"error": " ".join(error.format_message().split()), "code": "usage", "hint": hint}, 2)
     except click.ClickException as error:
-        return _refused({"error": error.format_message(), "code": "usage", "hint": ""}, 2)
+        return _refused({"error": error.format_message(), "code": "usage", "hint": "see: coordinate --help"}, 2)
     except KeyboardInterrupt:
         return 130
     except Terminated:

@@ -45,6 +45,7 @@ EXITS = {
 # Codes that only the command line has: they are no class, because no caller in Python meets them.
 COMMAND_LINE_CODES = {
     "usage": ("2", "An unknown command or flag, or flags that do not go together."),
+    "output_lost": ("1", "The answer could not be written, as to a full disk; a change that was asked for was made."),
     "exec_failed": ("its own", "The program of `events tail --exec` failed three times; the exit status is its own."),
 }
 

@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from coordinate.cli.claims import lease_option
 from coordinate.cli.shared import Call, choice, command, given, tasks_named
 
-ids_option = click.option("--ids", required=True, multiple=True, help="A comma list; repeatable.")
+if TYPE_CHECKING:
+    from coordinate.service import Coordinator
+
+
+def _tasks(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Several tasks, as arguments or as --ids."""
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in (
+            click.option("--ids", multiple=True, help="The same as a comma list; repeatable."),
+            click.argument("tasks", nargs=-1, metavar=f"[{what}...]"),
+        ):
+            function = option(function)
+        return function
+
+    return declare
+
+
+def _named(tasks: tuple[str, ...], ids: tuple[str, ...]) -> list[str]:
+    named = tasks_named(tasks + ids)
+    if not named:
+        raise click.UsageError("name at least one task")
+    return named
 
 
 @command("claim", example="coordinate batch claim --agent alice --role worker --count 5")
@@ -29,16 +54,16 @@ def claim(call: Call, role: str, count: int, project: str | None, respect_deps: 
         )
 
 
-@command("complete", example="coordinate batch complete --agent alice --ids TASK-3@1,TASK-4@1")
-@ids_option
+@command("complete", example="coordinate batch complete TASK-3@1 TASK-4@1 --agent alice")
+@_tasks("TASK-ID@ATTEMPT")
 @click.option("--review", "--to-review", is_flag=True, help="Submit them for review instead.")
-def complete(call: Call, ids: tuple[str, ...], review: bool) -> None:
+def complete(call: Call, tasks: tuple[str, ...], ids: tuple[str, ...], review: bool) -> None:
     """Finish several tasks by their handles; each answers for itself, and a refused one stops none.
 
     "completed" holds the tasks, "errors" a sentence for each refusal, "results" both by handle, with codes.
     """
     with call.board() as board:
-        outcomes = board.complete_batch(handles=tasks_named(ids), review=review)
+        outcomes = board.complete_batch(handles=_named(tasks, ids), review=review)
     answer = {
         "completed": [outcome.task for outcome in outcomes if outcome.ok],
         "errors": [f"{outcome.id}: {outcome.error}" for outcome in outcomes if not outcome.ok],
@@ -47,19 +72,36 @@ def complete(call: Call, ids: tuple[str, ...], review: bool) -> None:
     call.show({key: value for key, value in answer.items() if value or key != "errors"})
 
 
-@command("set-priority", example="coordinate batch set-priority --ids TASK-3,TASK-4 --priority 5")
-@ids_option
+@command("set-priority", example="coordinate batch set-priority TASK-3 TASK-4 --priority 5")
+@_tasks("TASK-ID")
 @click.option("--priority", type=int, required=True, help="0 to 999, lower is sooner.")
-def set_priority(call: Call, ids: tuple[str, ...], priority: int) -> None:
-    """Give several tasks one priority; unknown ids are left out."""
+def set_priority(call: Call, tasks: tuple[str, ...], ids: tuple[str, ...], priority: int) -> None:
+    """Give several tasks one priority; "missing" lists the ids that no task has."""
+    named = _named(tasks, ids)
     with call.board() as board:
-        call.show({"updated": board.set_priority(tasks=tasks_named(ids), priority=priority), "priority": priority})
+        updated = board.set_priority(tasks=named, priority=priority)
+        call.show({"updated": updated, "priority": priority, **_missing(board, named, updated)})
 
 
-@command("set-project", example="coordinate batch set-project --ids TASK-3,TASK-4 --project api")
-@ids_option
+@command("set-project", example="coordinate batch set-project TASK-3 TASK-4 --project api")
+@_tasks("TASK-ID")
 @click.option("--project", required=True, help="Where they go.")
-def set_project(call: Call, ids: tuple[str, ...], project: str) -> None:
-    """Move several tasks to one project; unknown ids are left out."""
+def set_project(call: Call, tasks: tuple[str, ...], ids: tuple[str, ...], project: str) -> None:
+    """Move several tasks to one project; "missing" lists the ids that no task has."""
+    named = _named(tasks, ids)
     with call.board() as board:
-        call.show({"updated": board.set_project(tasks=tasks_named(ids), project=project), "project": project})
+        updated = board.set_project(tasks=named, project=project)
+        call.show({"updated": updated, "project": project, **_missing(board, named, updated)})
+
+
+def _missing(board: Coordinator, named: list[str], updated: int) -> dict[str, list[str]]:
+    """Tasks are never deleted, so who is looked for afterwards is found if it was there."""
+    from coordinate.errors import NotFound
+
+    missing = []
+    for task in dict.fromkeys(named) if updated < len(set(named)) else ():
+        try:
+            board.view(task=task, notes=1, history=1)
+        except NotFound:
+            missing.append(task)
+    return {"missing": missing} if missing else {}

@@ -84,7 +84,7 @@ def mine(call: Call, limit: int | None) -> None:
 @command("log-progress", example='coordinate task log-progress TASK-12@3 --agent alice --note "tests pass"')
 @handle_argument
 @click.option("--note", required=True, help="What was done or found.")
-@choice("--type", "note_type", help="PROGRESS (default), ERROR or DECISION.")
+@choice("--type", "note_type", upper=True, help="PROGRESS (default), ERROR or DECISION.")
 @with_events
 def log_progress(call: Call, handle: str, note: str, note_type: str | None) -> None:
     """Note what was done or found, and renew the lease to its full length."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import click
 
-from coordinate.cli.shared import Call, command
+from coordinate.cli.shared import OUTPUT_ONLY, Call, command
 
 
-@command("completion", example='eval "$(coordinate completion bash)"')
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(call: Call, shell: str) -> None:
+@command("completion", example='eval "$(coordinate completion bash)"', takes=OUTPUT_ONLY)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]), metavar="bash|zsh|fish", required=False)
+def completion(call: Call, shell: str | None) -> None:
     """Print the completion script for a shell; put it where that shell looks at its start."""
+    if shell is None:
+        raise click.UsageError("name your shell: bash, zsh or fish")
     from click.shell_completion import get_completion_class
 
     from coordinate.cli.root import root
@@ -20,7 +22,7 @@ def completion(call: Call, shell: str) -> None:
     call.show_text(maker(root, {}, "coordinate", "_COORDINATE_COMPLETE").source(), "script")
 
 
-@command("version", example="coordinate version")
+@command("version", example="coordinate version", takes=OUTPUT_ONLY)
 def version(call: Call) -> None:
     """Print the version."""
     from coordinate import __version__

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from coordinate import config
-from coordinate.cli.shared import Call, command
+from coordinate.cli.shared import OUTPUT_ONLY, Call, command
 from coordinate.records import as_json
 
 
@@ -66,12 +66,12 @@ def check(call: Call) -> None:
     from coordinate.db import migrate
 
     differences = migrate.check(_target(call))
-    call.show({"differences": differences})
+    call.show({"differences": differences}, nothing="no differences")
     if differences:
         raise click.exceptions.Exit(2)
 
 
-@command("history", example="coordinate db history")
+@command("history", example="coordinate db history", takes=OUTPUT_ONLY)
 def history(call: Call) -> None:
     """List the migrations that this program knows, oldest first."""
     from coordinate.db import migrate
@@ -92,7 +92,7 @@ def sql(call: Call, revisions: str, engine: str | None, down: bool) -> None:
     call.show_text(migrate.sql(chosen, revisions, down=down), "sql")
 
 
-@command("ini", example="coordinate db ini > alembic.ini")
+@command("ini", example="coordinate db ini > alembic.ini", takes=OUTPUT_ONLY)
 def ini(call: Call) -> None:
     """Print what a DBA with only the wheel puts into an alembic.ini."""
     from coordinate.db import migrate

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coordinate.cli.shared import DURATION, Call, choice, command, given
+from coordinate.cli.shared import DURATION, Call, choice, command, given, one_text
 
 if TYPE_CHECKING:
-    from coordinate.records import Event
+    from coordinate.records import Event, EventBatch
     from coordinate.service import Coordinator
 
 # A command that fails on an event is given it so often before the tail stops, with a pause between.
@@ -44,20 +44,30 @@ def list_events(call: Call, limit: int | None, ndjson: bool, **filters: Any) -> 
         _show(call, board.list_events(**given(limit=limit or None, **filters)), ndjson=ndjson)
 
 
-@command("search", example='coordinate events search --text "parser"')
-@click.option("--text", "query", required=True, help="Words in message, reference or payload, in any letter case.")
+@command("search", example='coordinate events search "parser"')
+@click.argument("words", metavar="[TEXT]", required=False)
+@click.option("--text", "query", help="Words in message, reference or payload, in any letter case.")
 @click.option("--type", "event_types", multiple=True, help="Only of this type; repeatable.")
 @limit_option
 @before_option
 @project_option
 @ndjson_option
 def search(
-    call: Call, query: str, event_types: tuple[str, ...], limit: int | None, ndjson: bool, **filters: Any
+    call: Call,
+    words: str | None,
+    query: str | None,
+    event_types: tuple[str, ...],
+    limit: int | None,
+    ndjson: bool,
+    **filters: Any,
 ) -> None:
     """Find events by their words, newest first."""
+    text = one_text(words, query)
+    if text is None:
+        raise click.UsageError("say what to look for: a text")
     wanted = given(limit=limit or None, event_types=list(event_types) or None, **filters)
     with call.board() as board:
-        _show(call, board.search_events(query=query, **wanted), ndjson=ndjson)
+        _show(call, board.search_events(query=text, **wanted), ndjson=ndjson)
 
 
 def _show(call: Call, events: Iterable[Event], *, ndjson: bool) -> None:
@@ -79,9 +89,29 @@ def next_events(call: Call, wait: int | None, **wanted: Any) -> None:
     """Hand a consumer the events it has not acknowledged, each at least once; "gap" tells what was pruned unread."""
     with call.board() as board:
         batch = board.next_events(**given(wait=wait, **wanted))
+        if wanted["from_start"]:
+            _tell_of_place(call, batch)
         call.show(batch)
     if wait and not batch.events and batch.gap is None:
         raise click.exceptions.Exit(8)
+
+
+def _tell_of_place(call: Call, batch: EventBatch) -> None:
+    """`--from-start` says where a new consumer begins; one that has been here before may expect something else."""
+    if batch.acknowledged:
+        call.warn(
+            f"{batch.consumer} kept its place: --from-start is for a new consumer; to read again, use `events rewind`",
+            acknowledged=batch.acknowledged,
+        )
+
+
+@command("rewind", example="coordinate events rewind --consumer ci --to 0")
+@consumer_option
+@click.option("--to", "position", type=int, required=True, metavar="POSITION", help="Read again what is behind it.")
+def rewind(call: Call, position: int, consumer: str) -> None:
+    """Take a consumer back to an earlier place: what is behind it is handed out again; 0 is the oldest event."""
+    with call.board() as board:
+        call.show(board.rewind(consumer=consumer, position=position))
 
 
 @command("ack", example="coordinate events ack 117 --consumer ci")
@@ -177,8 +207,12 @@ def _follow(call: Call, board: Coordinator, from_start: bool, interval: float, f
 def _consume(
     call: Call, board: Coordinator, interval: float, wanted: dict[str, Any], deal: Callable[[Event], int]
 ) -> int:
+    first = True
     while True:
         batch = board.next_events(wait=interval, **wanted)
+        if first and wanted["from_start"]:
+            _tell_of_place(call, batch)
+        first = False
         if batch.gap is not None:
             call.warn(
                 "events were pruned before this consumer read them",
@@ -209,7 +243,7 @@ def _executed(words: list[str]) -> Callable[[Event], int]:
     def deal(event: Event) -> int:
         for left in reversed(range(EXEC_TRIES)):
             try:
-                ended = subprocess.run(words, input=as_line(event).encode(), stdout=sys.stderr, check=False)
+                ended = subprocess.run(words, input=(as_line(event) + "\n").encode(), stdout=sys.stderr, check=False)
             except OSError as error:
                 raise errors.NotFound(f"{words[0]} cannot be run: {error.strerror}", hint="check --exec") from None
             if ended.returncode == 0:

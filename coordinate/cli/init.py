@@ -9,7 +9,7 @@ import click
 
 from coordinate import harness as setting_up
 from coordinate.cli.root import LazyGroup
-from coordinate.cli.shared import Call, command
+from coordinate.cli.shared import OUTPUT_ONLY, Call, command
 
 
 @command("init", example="coordinate init --harness claude --plan plan.md")
@@ -35,7 +35,7 @@ def init(call: Call, harness: str | None, plan: str | None, directory: str) -> N
     call.show(made)
 
 
-@command("list", example="coordinate skill list")
+@command("list", example="coordinate skill list", takes=OUTPUT_ONLY)
 def list_skills(call: Call) -> None:
     """List the skills: role, name, file, description."""
     call.show(
@@ -46,7 +46,7 @@ def list_skills(call: Call) -> None:
     )
 
 
-@command("view", example="coordinate skill view worker")
+@command("view", example="coordinate skill view worker", takes=OUTPUT_ONLY)
 @click.argument("name")
 def view_skill(call: Call, name: str) -> None:
     """Print a skill, by its name or role, as the markdown that it is."""
@@ -59,6 +59,7 @@ skill = LazyGroup(
         "list": ("init", "list_skills", "List the skills: role, name, file, description."),
         "view": ("init", "view_skill", "Print a skill as markdown."),
     },
+    takes=OUTPUT_ONLY,
     help="What an agent in a role must know, as short texts.",
 )
 

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coordinate.cli.shared import Call, choice, command, given
+from coordinate.cli.shared import Call, choice, command, given, one_text
+from coordinate.states import IN_PROGRESS
 
 if TYPE_CHECKING:
-    from coordinate.records import Task
+    from coordinate.records import Status, Task
     from coordinate.service import Coordinator
+
+HELD_MAX = 50
 
 project_option = choice("--project", help="Only tasks of this project.")
 
@@ -38,7 +41,7 @@ def _filters(function: Callable[..., Any]) -> Callable[..., Any]:
         project_option,
         choice("--agent", "assigned_to", help="Only what this agent holds."),
         choice("--role", help="Only tasks of this role."),
-        choice("--status", help="TODO, IN_PROGRESS, BLOCKED, IN_REVIEW, DONE or CANCELLED."),
+        choice("--status", upper=True, help="TODO, IN_PROGRESS, BLOCKED, IN_REVIEW, DONE or CANCELLED."),
     ):
         function = option(function)
     return function
@@ -55,10 +58,12 @@ def list_tasks(call: Call, ndjson: bool, limit: int | None, **filters: Any) -> N
             call.show(board.list_tasks(**given(limit=limit or None, **filters)))
 
 
-@command("search", example='coordinate task search --text "parser" --status DONE')
+@command("search", example='coordinate task search "parser" --status DONE')
+@click.argument("words", metavar="[TEXT]", required=False)
 @_filters
-def search(call: Call, ndjson: bool, limit: int | None, **filters: Any) -> None:
+def search(call: Call, ndjson: bool, limit: int | None, words: str | None, **filters: Any) -> None:
     """List tasks by their facts and their words; answers an array, and says on stderr when there are more."""
+    filters["query"] = one_text(words, filters["query"])
     with call.board() as board:
         if ndjson:
             call.show_lines(_pages(board, limit, filters))
@@ -109,7 +114,17 @@ def stats(call: Call, project: str | None) -> None:
 def status(call: Call, project: str | None, days: int | None) -> None:
     """Say where the board stands: counts, per cent done, what is stuck, a burn-down by day."""
     with call.board() as board:
-        call.show(board.status(**given(project=project, days=days)))
+        found = board.status(**given(project=project, days=days))
+        call.show(_for_people(board, found, project) if call.format == "table" else found)
+
+
+def _for_people(board: Coordinator, found: Status, project: str | None) -> dict[str, Any]:
+    """The same without the days on which nothing happened, and with who holds what."""
+    from coordinate.cli.output import plain
+
+    held = board.list_tasks(status=IN_PROGRESS, limit=HELD_MAX, **given(project=project)).tasks
+    days = [day for day in found.burndown if day.created or day.done or day.cancelled]
+    return {**plain(found), "burndown": plain(days), "held": plain(held)}
 
 
 @command("export", example="coordinate export > board.jsonl")

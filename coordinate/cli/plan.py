@@ -12,14 +12,15 @@ if TYPE_CHECKING:
     from coordinate.plans import LintIssue, PlannedTask
 
 FORMAT = """
-
     \b
-    A plan in markdown: each heading of ## or deeper is a task, the text below it its body.
-      ## Build the API [key:api] [p10] [role:worker] [project:web] [scope:src/api/**]
-      ## Test it [after:api,TASK-4]
-    In JSON: a list of objects, {"tasks": [...]}, or one object a line, with the keys title, role, priority,
-    project, body, key, depends_on, scopes, not_before, dedup_key, max_attempts; only title is needed.
-      {"title": "Test it", "depends_on": ["api", "TASK-4"], "priority": 10}
+    A plan in markdown: a heading of ## or deeper is a task, the text below it
+    its body, and markers in it say the rest:
+    `## Build the API [key:api] [p10] [role:worker] [scope:src/api/**]`
+    `## Test it [after:api,TASK-4] [project:web]`
+    In JSON: a list of objects, {"tasks": [...]}, or one object a line. Keys:
+    title (needed), role, priority, project, body, key, depends_on, scopes,
+    not_before, dedup_key, max_attempts.
+    `{"title": "Test it", "depends_on": ["api", "TASK-4"], "priority": 10}`
 """
 
 

@@ -32,7 +32,8 @@ def claim_review(call: Call, task: str | None, project: str | None, lease: int |
 def approve(
     call: Call, task: str | None, everything: bool, project: str | None, note: str | None, override: str | None
 ) -> None:
-    """Pass the review of a task. With --all each refused one is a JSON line on stderr, and stops none."""
+    """Pass the review of a task. With --all the answer is the list of the approved; each refused one is a JSON line on
+    stderr, stops none, and leaves the exit status 0."""
     if (task is None) != everything:
         raise click.UsageError("give a task id or --all, one of them")
     if task is not None:
@@ -43,7 +44,8 @@ def approve(
         outcomes = board.approve_all(**given(project=project, override=override))
     for outcome in outcomes:
         if not outcome.ok:
-            said = {"error": outcome.error, "code": outcome.code, "hint": "", "task_id": outcome.id}
+            hint = f"see: coordinate task why {outcome.id}"
+            said = {"error": outcome.error, "code": outcome.code, "hint": hint, "task_id": outcome.id}
             sys.stderr.write(json.dumps(said) + "\n")
     call.show([outcome.task for outcome in outcomes if outcome.ok])
 

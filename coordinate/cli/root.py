@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from coordinate.cli.shared import Call, add_global_options
+from coordinate.cli.shared import Call, add_global_options, each_once
 
 # name: (module of coordinate.cli, attribute, what it does)
 Table = dict[str, tuple[str, str, str]]
@@ -60,6 +60,7 @@ EVENTS: Table = {
     "tail": ("events", "tail", "Print events as they happen, one a line."),
     "next": ("events", "next_events", "Hand a consumer the events it has not acknowledged."),
     "ack": ("events", "ack", "Say that a consumer has finished with events."),
+    "rewind": ("events", "rewind", "Let a consumer read again from an earlier place."),
     "emit": ("events", "emit", "Log an event of any type."),
 }
 
@@ -162,12 +163,29 @@ ROOT: Table = {
 }
 
 
+# Where a command stands whose group was forgotten.
+GROUPS: dict[str, Table] = {
+    "task": TASK,
+    "batch": BATCH,
+    "events": EVENTS,
+    "plan": PLAN,
+    "project": PROJECT,
+    "agent": AGENT,
+    "lease": LEASE,
+    "worktree": WORKTREE,
+    "guard": GUARD,
+    "db": DB,
+    "task depend": DEPEND,
+}
+
+
 class LazyGroup(click.Group):
     """A group that knows its commands from a table; each is loaded when it is called, and takes the global options."""
 
-    def __init__(self, name: str, table: Table, **attributes: Any) -> None:
+    def __init__(self, name: str, table: Table, *, takes: tuple[str, ...] | None = None, **attributes: Any) -> None:
         super().__init__(name, callback=_help_alone, invoke_without_command=True, **attributes)
         self.table = table
+        self.takes = takes
         add_global_options(self)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -180,6 +198,26 @@ class LazyGroup(click.Group):
         found = getattr(import_module(f"coordinate.cli.{module}"), attribute)
         assert isinstance(found, click.Command)
         return add_global_options(found)
+
+    def make_parser(self, ctx: click.Context) -> Any:
+        return each_once(super().make_parser(ctx), ctx)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.table and not args[0].startswith("-") and not ctx.resilient_parsing:
+            ctx.fail(f"there is no command {args[0]!r}{self._meant(ctx.command_path, args[0])}")
+        return super().resolve_command(ctx, args)
+
+    def _meant(self, path: str, typed: str) -> str:
+        """The command of that name in another group, else the nearest in this one."""
+        from difflib import get_close_matches
+
+        elsewhere = [f"coordinate {group} {typed}" for group, table in GROUPS.items() if typed in table]
+        if typed in ROOT:
+            elsewhere.insert(0, f"coordinate {typed}")
+        found = elsewhere or [f"{path} {name}" for name in get_close_matches(typed, list(self.table), n=1)]
+        return f"; did you mean `{found[0]}`?" if found else ""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -29,6 +29,7 @@ class Call:
         self.session = as_text(os.environ.get("COORDINATE_SESSION", "")) or None
         # None: nobody asked for one, and a command may choose its own.
         self.format = os.environ.get("COORDINATE_FORMAT") or None
+        self.asked_format: str | None = None
         if self.format not in (None, *FORMATS):
             raise click.UsageError(f"$COORDINATE_FORMAT must be one of {', '.join(FORMATS)}, not {self.format!r}")
         self.with_events = False
@@ -72,9 +73,11 @@ class Call:
             _print(as_document(value))
 
     def show_lines(self, values: Iterable[Any]) -> None:
-        """Print many answers as they come, one JSON document a line."""
+        """Print many answers as they come, one JSON document a line; a table asked for by the flag is refused."""
         from coordinate.cli.output import as_line
 
+        if self.asked_format == "table":
+            raise click.UsageError("this prints one JSON document a line; --format table does not go with it")
         for value in values:
             _print(as_line(value))
 
@@ -149,10 +152,13 @@ def as_path(text: str) -> str:
 # --- options that every command takes, wherever they stand -----------------------------------------------------------
 
 
-def remember(name: str, value_of: Callable[[Any], Any] = lambda value: value) -> Callable[..., None]:
+def remember(*names: str, value_of: Callable[[Any], Any] = lambda value: value) -> Callable[..., None]:
+    """What sets attributes of the call to an option's value, where the option is given."""
+
     def callback(ctx: click.Context, param: click.Parameter, value: Any) -> None:
         if value is not None and value is not False:
-            setattr(ctx.ensure_object(Call), name, value_of(value))
+            for name in names:
+                setattr(ctx.ensure_object(Call), name, value_of(value))
 
     return callback
 
@@ -185,14 +191,14 @@ def global_options() -> list[click.Option]:
             ["--format"],
             type=click.Choice(FORMATS),
             expose_value=False,
-            callback=remember("format"),
+            callback=remember("format", "asked_format"),
             help="json (default) for programs, table for people. Default: $COORDINATE_FORMAT.",
         ),
         click.Option(
             ["--json"],
             is_flag=True,
             expose_value=False,
-            callback=remember("format", lambda asked: "json"),
+            callback=remember("format", "asked_format", value_of=lambda asked: "json"),
             help="The same as --format json.",
         ),
     ]
@@ -229,10 +235,27 @@ class Command(click.Command):
     takes: tuple[str, ...] | None = None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, _plain_flags(args, self.params))
+        with _pointing(ctx):
+            return super().parse_args(ctx, _plain_flags(args, self.params))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _pointing(ctx):
+            return super().invoke(ctx)
 
     def make_parser(self, ctx: click.Context) -> Any:
         return each_once(super().make_parser(ctx), ctx)
+
+
+@contextmanager
+def _pointing(ctx: click.Context) -> Iterator[None]:
+    """A refusal that does not say itself what to do next points to the command's help."""
+    from coordinate.errors import CoordinateError
+
+    try:
+        yield
+    except CoordinateError as error:
+        error.hint = error.hint or f"see: {ctx.command_path} --help"
+        raise
 
 
 def each_once(parser: Any, ctx: click.Context) -> Any:
@@ -286,11 +309,8 @@ def command(
     """A command of this line; its help says `more` than its docstring, and ends with an example."""
 
     def declare(function: Callable[..., Any]) -> Command:
-        text = (
-            inspect.cleandoc(function.__doc__ or "")
-            + inspect.cleandoc(more).join(("\n\n", "") if more else ("", ""))
-            + f"\n\n\b\nExample:\n  {example}"
-        )
+        parts = (inspect.cleandoc(function.__doc__ or ""), inspect.cleandoc(more), f"\b\nExample:\n  {example}")
+        text = "\n\n".join(part for part in parts if part)
         found = click.command(name, cls=Command, help=text)(click.pass_obj(function))
         assert isinstance(found, Command)
         found.takes = takes
@@ -299,14 +319,25 @@ def command(
     return declare
 
 
-def choice(*names: str, **attributes: Any) -> Callable[..., Any]:
-    """An option that is as good as absent when it is empty, as in `--project "$PROJECT"`."""
-    return click.option(*names, callback=lambda ctx, param, value: value or None, **attributes)
+def choice(*names: str, upper: bool = False, **attributes: Any) -> Callable[..., Any]:
+    """An option that is as good as absent when it is empty, as in `--project "$PROJECT"`; `upper` takes any case."""
+
+    def taken(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+        return (value.upper() if upper else value) if value else None
+
+    return click.option(*names, callback=taken, **attributes)
 
 
 def given(**values: Any) -> dict[str, Any]:
     """Only what was said: what was not is left to the operation's own defaults."""
     return {name: value for name, value in values.items() if value is not None and value != ()}
+
+
+def one_text(positional: str | None, option: str | None) -> str | None:
+    """A text to search for, given as the argument or with --text."""
+    if positional and option:
+        raise click.UsageError("give the text once: as the argument, or with --text")
+    return positional or option
 
 
 def tasks_named(named: tuple[str, ...]) -> list[str]:

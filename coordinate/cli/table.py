@@ -7,17 +7,36 @@ import os
 import shutil
 import sys
 import unicodedata
+from datetime import UTC, datetime
 from typing import Any
 
 from coordinate.cli.output import plain
 
 # What a person wants to see of a thing with these keys, in this order; of anything else, all of it.
 _COLUMNS = (
-    ("id", "status", "priority", "role_boundary", "project", "assigned_agent", "claim", "title", "error"),
+    (
+        "id",
+        "status",
+        "priority",
+        "role_boundary",
+        "project",
+        "assigned_agent",
+        "claim",
+        "lease_until",
+        "waits",
+        "title",
+        "error",
+    ),
     ("id", "created_at", "event", "ref", "agent", "message"),
     ("id", "created_at", "author", "note_type", "content"),
     ("id", "created_at", "agent", "action", "attempt", "detail"),
+    ("resource", "mode", "agent", "task_id", "fence", "expires_at", "released_at"),
+    ("id", "agent", "project", "doing", "live", "heartbeat_at"),
+    ("task_id", "agent", "branch", "state", "root"),
 )
+# What most tasks have is not shown while all of them have it.
+_USUAL = {"project": "default", "priority": 100}
+_HEADS = {"role_boundary": "role", "assigned_agent": "agent", "lease_until": "lease", "priority": "prio"}
 _STYLES = {"DONE": "32", "IN_PROGRESS": "36", "IN_REVIEW": "35", "BLOCKED": "31", "CANCELLED": "2", "error": "31"}
 _WIDTH_MIN = 8
 
@@ -54,14 +73,44 @@ def _has_dict(values: list[Any]) -> bool:
 def _columns(rows: list[dict[str, Any]]) -> list[str]:
     if not rows:
         return []
+    rows = [_of_a_task(row) if "lease_until" in row and "role_boundary" in row else row for row in rows]
     known = list(dict.fromkeys(key for row in rows for key in row))
     wanted = next((some for some in _COLUMNS if sum(key in known for key in some) >= 5), tuple(known))
-    names = [key for key in wanted if any(row.get(key) not in (None, "", [], {}) for row in rows)]
-    table = [names, *[[_cell(row.get(name)) for name in names] for row in rows]]
+    names = [key for key in wanted if any(row.get(key) not in (None, "", [], {}, _USUAL.get(key)) for row in rows)]
+    table = [[_HEADS.get(name, name) for name in names], *[[_cell(row.get(name)) for name in names] for row in rows]]
     widths = _fitted([max(_width(line[place]) for line in table) for place in range(len(names))])
     head, *body = [[_padded(cell, width) for cell, width in zip(line, widths, strict=True)] for line in table]
-    lines = [_styled("  ".join(name.upper() for name in head).rstrip(), "1")]
+    lines = [_styled("  ".join(head).upper().rstrip(), "1")]
     return lines + ["  ".join(_coloured(cell) for cell in line).rstrip() for line in body]
+
+
+def _of_a_task(row: dict[str, Any]) -> dict[str, Any]:
+    """The same with what it waits for, and the end of its lease short enough for a column."""
+    lease = datetime.fromisoformat(row["lease_until"]) if row["lease_until"] else None
+    now = datetime.now(UTC)
+    shown = None
+    if lease is not None:
+        shown = lease.strftime("%H:%MZ" if lease.date() == now.date() else "%Y-%m-%d %H:%MZ")
+    return {**row, "lease_until": shown, "waits": _waits(row, past=lease is not None and lease <= now)}
+
+
+def _waits(row: dict[str, Any], *, past: bool) -> str:
+    if past:
+        return "lease past"
+    if row["status"] != "TODO":
+        return f"reviewer {row['reviewer']}" if row["status"] == "IN_REVIEW" and row["reviewer"] else ""
+    if row["unmet_dependencies"]:
+        named = str(row["depends_on"]).split(",")
+        some = "" if len(named) == row["unmet_dependencies"] else f"{row['unmet_dependencies']} of "
+        return some + ", ".join(named)
+    match row["parked"]:
+        case "later":
+            return f"until {str(row['not_before'] or row['parked_until'])[:16]}Z"
+        case "scope":
+            return "scope"
+        case "reserved":
+            return f"reserved for {row['reserved_for']}"
+    return ""
 
 
 def _fitted(widths: list[int]) -> list[int]:

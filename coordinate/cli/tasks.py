@@ -85,7 +85,7 @@ def edit(
 @command("comment", example='coordinate task comment TASK-12 --agent bob --note "see the log of build 7"')
 @task_argument
 @click.option("--note", required=True, help="At most 10,000 characters.")
-@choice("--type", "note_type", help="COMMENT (default), DECISION, REVIEW or ERROR.")
+@choice("--type", "note_type", upper=True, help="COMMENT (default), DECISION, REVIEW or ERROR.")
 def comment(call: Call, task: str, note: str, note_type: str | None) -> None:
     """Write a note on any task, held or not; renews nothing."""
     with call.board() as board:

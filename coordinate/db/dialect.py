@@ -11,6 +11,7 @@ import json
 import os
 import random
 import re
+import shlex
 import sqlite3
 import sys
 import time
@@ -136,7 +137,9 @@ class SQLite:
         """Open the file. Raises `NoBoard` when it is not there and may not be made."""
         if not self.create and not self.path.exists():
             raise errors.NoBoard(
-                f"there is no board at {self.path}", hint="make one: coordinate init", path=str(self.path)
+                f"there is no board at {self.path}",
+                hint=f"make one: coordinate db upgrade --db {shlex.quote(str(self.path))}   (or here: coordinate init)",
+                path=str(self.path),
             )
         try:
             connection = self._open()

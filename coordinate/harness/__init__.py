@@ -153,6 +153,9 @@ def init(
         changes += _harness_files(directory, HARNESSES[harness])
     made = _make_folders(directory)
     board, target = _make_board(directory, db, warnings)
+    own = directory.absolute() / config.FOLDER / config.BOARD
+    if board.before is None and board.database == str(own):
+        made.append(f"{config.FOLDER}/{config.BOARD}")
     for change in changes:
         files.write(change)
     dispatched = None

@@ -195,7 +195,7 @@ def _why_not_claimable(tx: Tx, row: Row) -> CoordinateError:
         )
     return NotReady(
         f"{row.id} is set aside until {_when(row.parked_until)}",
-        hint="claim another, or change it with: coordinate task edit --not-before",
+        hint=f"claim another, or let it start now: coordinate task edit {row.id} --clear-not-before",
         task_id=row.id,
         until=_when(row.parked_until),
     )

@@ -119,7 +119,7 @@ def test_figures_batches_events_and_pruning_keep_their_keys(call: Command) -> No
     status = call("status").json
     assert list(status)[:6] == ["by_status", "by_role", "expired_leases", "total", "done_count", "percent_done"]
     assert call("batch", "set-priority", "--ids", "TASK-1,TASK-9", "--priority", "3").json == {
-        "updated": 1, "priority": 3
+        "updated": 1, "priority": 3, "missing": ["TASK-9"]
     }  # fmt: skip
     assert call("task", "batch", "set-project", "--ids", "TASK-1", "--ids", "TASK-2", "--project", "p").json == {
         "updated": 2, "project": "p"
@@ -403,7 +403,7 @@ def test_a_plan_is_checked_and_dispatched_whole(call: Command, tmp_path: Path) -
     answer = call("plan", "lint", "-", stdin=wrong)
     assert answer.status == 2
     assert {issue["severity"] for issue in json.loads(answer.out)} == {"error"}
-    assert set(json.loads(answer.out)[0]) == {"task_id", "severity", "message"}
+    assert set(json.loads(answer.out)[0]) == {"task_id", "severity", "message", "line"}
     assert call("plan", "dispatch", "-", stdin=wrong).error["code"] == "invalid_input"
     assert call("task", "stats").json["total_tasks"] == 2
 
@@ -464,8 +464,128 @@ def test_every_command_has_help_and_takes_the_global_options(here: Command) -> N
             for line in answer.out.partition("Options:")[0].splitlines()
             if "coordinate " not in line
         ), path
-        for option in ("--db", "--json"):
-            assert option in answer.out, path
+        assert "--json" in answer.out, path
+        assert ("--db" in answer.out) is (path[0] not in ("skill", "completion", "version") and path not in NO_BOARD), (
+            path
+        )
+
+
+def test_what_means_nothing_to_a_command_is_taken_and_not_shown(here: Command) -> None:
+    shown = here("demo", "--help").out
+    assert "An empty place to play in" in shown
+    assert "--session" not in shown
+    for words in (("version",), ("completion", "bash"), ("skill", "list"), ("skill", "view", "worker")):
+        assert "--agent" not in here(*words, "--help").out
+        assert here(*words, "--agent", "a", "--db", "/nowhere/x.db").status == 0
+
+
+def test_an_option_with_one_value_is_given_once(here: Command) -> None:
+    """The last one would win unseen: a second role, a second board."""
+    here("task", "dispatch", "--title", "t", "--role", "a")
+    for arguments in (
+        ("task", "claim-next", "--role", "a", "--role", "b", "--agent", "x"),
+        ("task", "claim-next", "--role", "a", "--agent", "x", "--agent", "x"),
+        ("--agent", "x", "--agent", "y", "task", "mine"),
+        ("lock", "run", "l", "--ttl", "5", "--ttl", "6", "--", "true"),
+    ):
+        refused = here(*arguments)
+        assert (refused.status, refused.error["code"]) == (2, "usage"), arguments
+        assert "given twice" in refused.error["error"]
+    assert here("task", "stats").json["by_status"] == {"TODO": 1}
+    scopes = ("--scope", "a", "--scope", "b")
+    assert here("task", "dispatch", "--title", "t", "--role", "a", *scopes, "--body", "--role", "--json").status == 0
+
+
+def test_a_mistyped_command_is_told_the_one_that_was_meant(here: Command) -> None:
+    for typed, meant in [
+        (("task", "clam"), "coordinate task claim"),
+        (("taks",), "coordinate task"),
+        (("claim-next",), "coordinate task claim-next"),
+        (("task", "status"), "coordinate status"),
+    ]:
+        assert f"did you mean `{meant}`?" in here(*typed).error["error"], typed
+    assert "did you mean" not in here("zzz").error["error"]
+
+
+def test_every_refusal_says_what_to_do_next(here: Command) -> None:
+    here("task", "dispatch", "--title", "t", "--role", "w", "--not-before", "2090-01-01T00:00:00Z")
+    for arguments, hint in [
+        (("task", "view", "nope"), ""),
+        (("task", "dispatch", "--title", " ", "--role", "w"), ""),
+        (("task", "list", "--limit", "-1"), ""),
+        (("task", "extend-lease", "TASK-1@1", "--agent", "a", "--lease", "soon"), ""),
+        (("plan", "lint", "--format", "xml"), "coordinate plan lint --help"),
+        (("completion",), "coordinate completion --help"),
+        (("task", "claim", "TASK-1", "--agent", "a"), "coordinate task edit TASK-1 --clear-not-before"),
+        (("status", "--db", "./none.db"), f"coordinate db upgrade --db {here.folder}/none.db"),
+    ]:
+        error = here(*arguments).error
+        assert error["hint"], arguments
+        assert hint in error["hint"], arguments
+        assert "\n" not in error["error"]
+
+
+def test_words_are_taken_in_any_case_and_a_text_to_search_for_without_its_flag(here: Command) -> None:
+    here("task", "dispatch", "--title", "the parser", "--role", "w")
+    assert here("task", "list", "--status", "todo").json["tasks"][0]["id"] == "TASK-1"
+    assert here("task", "search", "PARSER", "--status", "todo").json == here("task", "search", "--text", "parser").json
+    assert here("events", "search", "task-1").json == here("events", "search", "--text", "TASK-1").json != []
+    assert here("task", "search", "a", "--text", "b").error["code"] == "usage"
+    assert here("events", "search").error["code"] == "usage"
+
+
+def test_batches_take_their_tasks_as_arguments_too(call: Command) -> None:
+    for title in "ab":
+        call("task", "dispatch", "--title", title, "--role", "w")
+    both = ("TASK-1", "--ids", "TASK-2")
+    assert call("batch", "set-priority", *both, "--priority", "3").json == {"updated": 2, "priority": 3}
+    assert call("batch", "set-project", "TASK-1", "TASK-7", "TASK-8", "--project", "p").json == {
+        "updated": 1, "project": "p", "missing": ["TASK-7", "TASK-8"]
+    }  # fmt: skip
+    call("batch", "claim", "--role", "w", "--count", "2", "--agent", "a")
+    assert [task["id"] for task in call("batch", "complete", *both, "--agent", "a").json["completed"]] == [
+        "TASK-1", "TASK-2"
+    ]  # fmt: skip
+    assert call("batch", "complete", "--agent", "a").error["code"] == "usage"
+
+
+def test_a_plan_is_linted_against_the_board_and_all_that_is_wrong_is_told_with_its_line(call: Command) -> None:
+    call("task", "dispatch", "--title", "there", "--role", "w")
+    call("task", "dispatch", "--title", "gone", "--role", "w")
+    call("task", "cancel", "TASK-2", "--agent", "a")
+    plan = "## One [after:TASK-1,TASK-2]\n\n## Two [after:TASK-77]\n## Two\n"
+    answer = call("plan", "lint", "-", stdin=plan)
+    assert answer.status == 2
+    told = [(issue["line"], issue["severity"], issue["message"]) for issue in json.loads(answer.out)]
+    assert [(line, severity) for line, severity, _ in told] == [(1, "error"), (3, "error"), (4, "warn")]
+    assert "TASK-2, which is CANCELLED" in told[0][2]
+    assert "TASK-77, which does not exist" in told[1][2]
+
+    wrong = '[{"title": "a", "colour": 1},\n{"title": "b", "depends_on": ["nobody"]},\n{"title": "c", "priority": -1}]'
+    answer = call("plan", "lint", "-", stdin=wrong)
+    assert answer.status == 2
+    assert [issue["line"] for issue in json.loads(answer.out)] == [1, 2, 3]
+    assert "the keys are title, role, priority" in json.loads(answer.out)[0]["message"]
+    alone = call("plan", "lint", "-", stdin=plan, COORDINATE_DB="/nowhere/x.db")
+    assert alone.status == 0
+    assert "not looked up" in json.loads(alone.err)["warning"]
+
+
+def test_a_consumer_keeps_its_place_and_is_rewound_on_demand(call: Command) -> None:
+    for title in "ab":
+        call("task", "dispatch", "--title", title, "--role", "w")
+    new = call("events", "next", "--consumer", "ci", "--from-start")
+    assert (len(new.json["events"]), new.err) == (2, "")
+    call("events", "ack", str(new.json["delivered"]), "--consumer", "ci")
+    old = call("events", "next", "--consumer", "ci", "--from-start")
+    assert old.json["events"] == []
+    assert "kept its place" in json.loads(old.err)["warning"]
+    assert call("events", "rewind", "--consumer", "ci", "--to", "0").json["acknowledged"] == 0
+    assert len(call("events", "next", "--consumer", "ci").json["events"]) == 2
+    assert call("events", "rewind", "--consumer", "ci", "--to", "99999").error["code"] == "invalid_input"
+
+
+NO_BOARD = (("db", "history"), ("db", "ini"))
 
 
 def test_the_root_teaches_the_first_three_commands(here: Command) -> None:
@@ -474,6 +594,12 @@ def test_the_root_teaches_the_first_three_commands(here: Command) -> None:
     assert answer.out == here("--help").out
     for line in ("coordinate init", "coordinate task dispatch", "coordinate task claim-next"):
         assert line in answer.out
+
+
+def test_the_public_names_are_listed() -> None:
+    import coordinate
+
+    assert {"connect", "Coordinator", "errors", "records"} <= set(dir(coordinate))
 
 
 def test_version_and_completion(here: Command) -> None:

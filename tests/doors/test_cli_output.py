@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.clock import age
 from tests.doors.command import COORDINATE, Answer, Command
 
 HARD_TITLE = "✓ 🚀 Привет e\u0301 中文"
@@ -80,14 +81,23 @@ def test_without_any_stdout_the_work_is_done(here: Command) -> None:
     assert here("task", "stats").json["total_tasks"] == 1
 
 
-def test_a_full_disk_under_stdout_is_a_fault_told_on_one_line(here: Command) -> None:
+@pytest.mark.parametrize(
+    "arguments", [("task", "dispatch", "--title", "t", "--role", "w"), ("task", "stats"), ("--help",)]
+)
+def test_a_full_disk_under_stdout_is_told_on_one_line_and_undoes_nothing(
+    here: Command, arguments: tuple[str, ...]
+) -> None:
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
-            [*COORDINATE, "task", "stats"], stdout=full, stderr=subprocess.PIPE, env=here.environment, check=False
+            [*COORDINATE, *arguments], stdout=full, stderr=subprocess.PIPE, env=here.environment, check=False
         )
     assert done.returncode == 1
     (line,) = done.stderr.decode().splitlines()
-    assert json.loads(line)["code"] == "internal"
+    told = json.loads(line)
+    assert told["code"] == "output_lost"
+    assert "was made" in told["hint"]
+    assert "report" not in told["hint"]
+    assert here("task", "stats").json["total_tasks"] == (1 if "dispatch" in arguments else 0)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -98,11 +108,52 @@ def test_a_table_in_a_pipe_is_plain_aligned_and_cuts_nothing(here: Command) -> N
     here("task", "dispatch", "--title", title, "--role", "worker")
     here("task", "dispatch", "--title", "\N{ESCAPE}[31m".replace("\N{ESCAPE}", "") + "red", "--role", "worker")
     head, first, second = here("task", "list", "--format", "table").out.split("TASKS\n")[1].splitlines()
-    assert head.split() == ["ID", "STATUS", "PRIORITY", "ROLE_BOUNDARY", "PROJECT", "TITLE"]
+    assert head.split() == ["ID", "STATUS", "ROLE", "TITLE"]
     assert title.strip() in first
     assert first.index("a long") == second.index("[31mred") == head.index("TITLE")
     assert "\x1b" not in head + first + second
     assert here("task", "mine", "--agent", "a", "--format", "table").out == "(nothing)\n"
+
+
+def test_a_table_says_what_a_task_waits_for_and_when_its_lease_ends(here: Command) -> None:
+    for title in ("held", "past", "waits", "ready"):
+        here("task", "dispatch", "--title", title, "--role", "w")
+    here("task", "depend", "add", "TASK-3", "--on", "TASK-1", "--agent", "a")
+    here("task", "dispatch", "--title", "later", "--role", "w", "--not-before", "2090-01-01T00:00:00Z")
+    here("task", "claim", "TASK-2", "--agent", "b")
+    age(here.url, 7_200)
+    held = here("task", "claim", "TASK-1", "--agent", "a", "--lease", "3s").json
+    shown = here("task", "search", "--format", "table").out
+    lines = {line.split()[-1]: line for line in shown.splitlines()}
+    assert held["lease_until"][11:16] + "Z" in lines["held"]
+    assert "lease past" in lines["past"]
+    assert "  TASK-1  " in lines["waits"]
+    assert "until 2090-01-01T00:00Z" in lines["later"] or "until 2089-12-31T22:00Z" in lines["later"]
+    assert lines["ready"].split() == ["TASK-4", "TODO", "w", "ready"]
+    mine = here("task", "mine", "--agent", "a", "--format", "table").out
+    assert held["lease_until"][11:16] + "Z" in mine
+
+
+def test_the_status_for_people_says_who_holds_what_and_leaves_empty_days_out(here: Command) -> None:
+    here("task", "dispatch", "--title", "the parser", "--role", "w")
+    here("task", "claim", "TASK-1", "--agent", "alice")
+    shown = here("status", "--format", "table").out
+    (held,) = shown.split("HELD\n")[1].splitlines()[1:]
+    assert {"TASK-1", "alice"} <= set(held.split())
+    assert len(shown.split("BURNDOWN\n")[1].split("\n\n")[0].splitlines()) == 2
+    assert len(here("status").json["burndown"]) == 14
+
+
+def test_nothing_is_said_in_the_words_of_the_question(here: Command) -> None:
+    assert here("plan", "lint", "--format", "table").out == "no issues\n"
+    assert here("db", "check", "--format", "table").out == "no differences\n"
+    assert here("task", "search", "--format", "table").out == "(nothing)\n"
+
+
+@pytest.mark.parametrize("arguments", [("export",), ("events", "tail"), ("task", "list", "--ndjson")])
+def test_lines_for_programs_are_no_table(here: Command, arguments: tuple[str, ...]) -> None:
+    here("task", "dispatch", "--title", "t", "--role", "w")
+    assert here(*arguments, "--format", "table").error["code"] == "usage"
 
 
 def test_text_of_agents_cannot_steer_the_terminal(here: Command) -> None:

@@ -223,7 +223,9 @@ def test_an_event_whose_command_fails_is_not_acknowledged(call: Command, tmp_pat
     program = tmp_path / "program.py"
     program.write_text(
         "import json, sys\n"
-        "event = json.load(sys.stdin)\n"
+        "line = sys.stdin.read()\n"
+        "assert line.endswith('\\n') and line.count('\\n') == 1\n"
+        "event = json.loads(line)\n"
         "open('seen', 'a').write(event['event'] + '\\n')\n"
         "print('said by the program')\n"
         "sys.exit(9 if event['event'] == 'task.claimed' else 0)\n"

@@ -95,7 +95,7 @@ def no_board_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_init_makes_a_private_folder_with_a_board_at_head(project: Path) -> None:
     made = run(project, "init")
-    assert made["made"] == [".coordinate/", ".coordinate/hooks/", ".coordinate/.gitignore"]
+    assert made["made"] == [".coordinate/", ".coordinate/hooks/", ".coordinate/board.db", ".coordinate/.gitignore"]
     assert made["board"]["before"] is None
     assert made["harness"] is None
     assert made["warnings"] == made["updated"] == made["left_alone"] == []
@@ -128,7 +128,8 @@ def test_a_second_run_changes_nothing(project: Path, name: str) -> None:
     second = run(project, "init", "--harness", name)
     assert tree(project) == before
     assert second["made"] == second["updated"] == []
-    assert {each["path"] for each in second["left_alone"]} == {each for each in first["made"] if not each.endswith("/")}
+    files = {each for each in first["made"] if not each.endswith("/")}
+    assert {each["path"] for each in second["left_alone"]} == files - {".coordinate/board.db"}
     assert {each["why"] for each in second["left_alone"]} == {"up to date"}
     assert second["board"]["before"] == second["board"]["after"]
     assert second["board"]["backup"] is None
@@ -460,6 +461,7 @@ def test_a_file_that_cannot_be_understood_is_refused_and_nothing_is_made(project
     (project / "CLAUDE.md").write_bytes(content)
     said = refused(project, "init", "--harness", "claude")
     assert said["error"].startswith("CLAUDE.md ")
+    assert said["code"] == "invalid_input"
     assert said["hint"]
     assert {path.name: path.read_bytes() for path in project.iterdir()} == {"CLAUDE.md": content}
 

@@ -466,7 +466,7 @@ def test_a_good_plan_has_no_issues() -> None:
 def test_lint_names_the_task_and_puts_errors_first() -> None:
     issues = lint_plan(parse_plan("## Same\n## Same [after:nothing-at-all]\n"))
     assert [(issue.task_id, issue.severity) for issue in issues] == [("Same", "error"), ("Same", "warn")]
-    assert issues[1] == LintIssue("Same", "warn", "it has the same title as an earlier task (line 1)")
+    assert issues[1] == LintIssue("Same", "warn", "it has the same title as an earlier task (line 1)", 2)
 
 
 @pytest.mark.parametrize(
