@@ -69,7 +69,9 @@ def claim_batch(
         taken += free
     if taken:
         return Look(claims.claimed(tx, taken, queue.agent, session))
-    return Look([], more=more or aside > 0, locked=not wait and claims.any_locked(tx, queue))
+    # A holder that died may be all that is in the way.
+    swept = agents.end_stale(tx, limit=SWEEP_ALONG)[0]
+    return Look([], more=more or aside > 0 or bool(swept), locked=not wait and claims.any_locked(tx, queue))
 
 
 def claim_task(
@@ -80,6 +82,7 @@ def claim_task(
     Raises `Held` (with holder and expiry) while another's lease on it, or on one of its scopes, lives;
     `UnmetDependencies`, `NotReady` before its time, `InvalidState` when it is not waiting to be done.
     """
+    agents.end_stale(tx, limit=SWEEP_ALONG)
     row, met_expiry = claims.take_one(tx, task, lease_seconds, agent, session)
     if row.scoped and (blocker := _with_scopes(tx, row, inputs.agent(agent), session)) is not None:
         until = blocker.expires_at
@@ -144,19 +147,11 @@ def sweep(tx: Tx, *, limit: int = SWEEP_MAX, agent: str = "") -> Swept:
     """
     limit = inputs.limit(limit)
     by = inputs.agent(agent) if agent else "system"
-    stale = tx.all("sessions_stale", limit=limit)
-    over = []
-    ended = []
-    for row in stale:
-        held = tx.all("leases_of_session", session=row.id, limit=agents.END_BATCH)
-        ended += leases.end(tx, held, reason="swept", by=by)
-        if len(held) < agents.END_BATCH:  # else it is stale still, and the next sweep goes on
-            tx.one("session_end", id=row.id, reason="stale")
-            over.append(str(row.id))
+    over, ended, more = agents.end_stale(tx, limit=limit, by=by)
     past = tx.all("leases_past", limit=limit)
     ended += leases.end(tx, past, reason="expired", by=by)
     tasks = claims.take_back_expired(tx, limit=limit)
-    more = len(over) < len(stale) or limit in (len(stale), len(past), len(tasks))
+    more = more or limit in (len(past), len(tasks))
     return Swept(tuple(over), tuple(ended), tuple(tasks), more)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,11 @@ SERVER = pytest.StashKey[Server]()
 
 
 # Which engines, and which Postgres: decided once, in the process that the user started, before anything is collected.
+
+
+# A shell that starts this in the background ignores SIGINT, and so would every program under test.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -191,6 +191,7 @@ def _ask(call: Call, top: str, patterns: list[str], project: str | None, fences:
     """What others hold, as the board of that checkout says."""
     named, call.db = call.db, call.db or config.locate(None, start=Path(top)).target
     try:
+        call.tells_losses = False  # a guard speaks to whoever runs it; the session is told at its own next call
         with call.board() as board:
             for start in range(0, len(patterns), PATTERNS_AT_ONCE):
                 some = patterns[start : start + PATTERNS_AT_ONCE]

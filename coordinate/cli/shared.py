@@ -33,6 +33,7 @@ class Call:
         if self.format not in (None, *FORMATS):
             raise click.UsageError(f"$COORDINATE_FORMAT must be one of {', '.join(FORMATS)}, not {self.format!r}")
         self.with_events = False
+        self.tells_losses = True
         self._board: Coordinator | None = None
         self._run_hooks: Callable[[list[dict[str, Any]]], None] | None = None
 
@@ -46,7 +47,8 @@ class Call:
             try:
                 yield board
             finally:
-                self._tell_losses(board)
+                if self.tells_losses:
+                    self._tell_losses(board)
                 for warning in dict.fromkeys(board.database.warnings):
                     self.warn(warning)
 

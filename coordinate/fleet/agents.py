@@ -9,7 +9,7 @@ from __future__ import annotations
 from coordinate import inputs, leases
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import InvalidState, NotFound
-from coordinate.records import Agent, Lost, Session
+from coordinate.records import Agent, Lease, Lost, Session
 
 SESSION_SECONDS = 600
 LOST_MAX = 50
@@ -107,6 +107,23 @@ def end_session(tx: Tx, *, session: str | None = None) -> Session:
     while rows := tx.all("leases_of_session", session=session_id, limit=END_BATCH):
         leases.end(tx, rows, reason="released", by=row.agent)
     return _session(row, live=False)
+
+
+def end_stale(tx: Tx, *, limit: int, by: str = "system") -> tuple[list[str], list[Lease], bool]:
+    """End a batch of sessions that have been silent for too long, and what they hold; whether there may be more.
+
+    Whoever claims does it first, so that nobody is told to wait for the dead.
+    """
+    stale = tx.all("sessions_stale", limit=limit)
+    over: list[str] = []
+    ended: list[Lease] = []
+    for row in stale:
+        held = tx.all("leases_of_session", session=row.id, limit=END_BATCH)
+        ended += leases.end(tx, held, reason="swept", by=by)
+        if len(held) < END_BATCH:  # else it is stale still, and the next sweep goes on
+            tx.one("session_end", id=row.id, reason="stale")
+            over.append(str(row.id))
+    return over, ended, len(over) < len(stale) or len(stale) == limit
 
 
 # --- signs of life ----------------------------------------------------------------------------------------------------

@@ -5,9 +5,12 @@ from __future__ import annotations
 from coordinate import counters, inputs, leases
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import Held, NotFound, StaleClaim
+from coordinate.fleet import agents
 from coordinate.records import Lease
 
 LOCK_SECONDS = 60
+# How many silent sessions a taker ends first.
+STALE_ALONG = 10
 
 
 def acquire_lock(
@@ -27,6 +30,7 @@ def acquire_lock(
     """
     name, project, agent = inputs.name(name, "name"), inputs.name(project, "project"), inputs.agent(agent)
     ttl = inputs.lease_seconds(ttl_seconds, "ttl_seconds")
+    agents.end_stale(tx, limit=STALE_ALONG)
     for past in tx.all("lock_expire", project=project, resource=name):
         leases.log_expired(tx, past, by=agent)
     if session is not None:

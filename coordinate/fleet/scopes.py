@@ -12,9 +12,12 @@ from collections.abc import Sequence
 from coordinate import inputs, leases, paths
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import Held, InvalidInput, InvalidState, NotFound, StaleClaim
+from coordinate.fleet import agents
 from coordinate.records import Lease, Scopes
 
 PATTERNS_MAX = 100
+# How many silent sessions a claim ends first.
+STALE_ALONG = 10
 FENCES_MAX = 1_000
 
 
@@ -34,9 +37,9 @@ def claim_scopes(
 
     `mode` is `exclusive`, or `shared` with others that share. `task` (a handle or id) binds the leases to a held task:
     they end with its hold. They last `ttl_seconds` (1 to 604,800) unless renewed. What the session holds itself, or
-    shows the `fences` of, is no conflict; claimed again it is renewed. Not granted: `conflicts` say pattern, holder,
-    task, since when and until when, and nothing is written. Raises `InvalidInput`, or `InvalidState` when a held
-    pattern is bound to another task.
+    shows the `fences` of, is no conflict; claimed again it is renewed. What sessions long silent hold is ended first.
+    Not granted: `conflicts` say pattern, holder, task, since when and until when, and no lease is written. Raises
+    `InvalidInput`, or `InvalidState` when a held pattern is bound to another task.
     """
     wanted = canonical(patterns)
     mode = inputs.one_of(mode, "mode", ("exclusive", "shared"))
@@ -44,6 +47,7 @@ def claim_scopes(
     ttl = inputs.lease_seconds(ttl_seconds, "ttl_seconds")
     shown = _fences(fences)
     task_id, attempt = (None, None) if task is None else _held_task(tx, "task_lock", task, agent)
+    agents.end_stale(tx, limit=STALE_ALONG)
     leases.lock_scopes(tx, project)
     caller = leases.Caller(agent, session, task_id, shown)
     conflicts, own, past = leases.conflicts_of(tx, wanted, project=project, mode=mode, caller=caller)

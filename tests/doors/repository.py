@@ -62,7 +62,9 @@ def made(folder: Path, board: Path) -> Repository:
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("COORDINATE_", "GIT_"))}
     person = {"NAME": "t", "EMAIL": "t@example.org"}
     named = {f"GIT_{who}_{what}": said for who in ("AUTHOR", "COMMITTER") for what, said in person.items()}
-    plain |= named | {"PATH": f"{programs}{os.pathsep}{plain['PATH']}", "GIT_CONFIG_GLOBAL": os.devnull}
+    # Where the package is installed its command is in $PATH too; a test takes the one away and must see none.
+    elsewhere = [folder for folder in plain["PATH"].split(os.pathsep) if not (Path(folder) / "coordinate").exists()]
+    plain |= named | {"PATH": os.pathsep.join([str(programs), *elsewhere]), "GIT_CONFIG_GLOBAL": os.devnull}
     found = Repository(folder / "main", folder / "linked", plain)
     found.main.mkdir()
     found.git("init", "-q", "-b", "main")

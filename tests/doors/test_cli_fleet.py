@@ -352,11 +352,12 @@ def test_a_lock_nests_in_a_session_and_not_without_one(call: Command) -> None:
 
 
 def test_lock_run_holds_renews_and_gives_back(call: Command, bob: Command) -> None:
-    script = "echo $COORDINATE_FENCE; echo err >&2; sleep 3; exit 7"
+    script = "echo $COORDINATE_FENCE; echo err >&2; while [ ! -e finish ]; do sleep 0.1; done; exit 7"
     running = call.started("lock", "run", "integrate", "--ttl", "2", "--", "sh", "-c", script)
     until(lambda: bob("lock", "list").json)
     time.sleep(2.2)
     assert bob("lock", "acquire", "integrate").status == 3
+    (call.folder / "finish").touch()
     out, err = running.communicate(timeout=30)
     (before,) = call("lock", "list", "--ended").json
     assert (running.returncode, out, err) == (7, f"{before['fence']}\n", "err\n")
