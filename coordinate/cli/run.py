@@ -86,16 +86,19 @@ def started(words: tuple[str, ...], environment: dict[str, str]) -> Iterator[sub
     Raises `NotFound` when it cannot be run.
     """
     terminal = _terminal()
+    mask = _hold_signals_back()  # until there is a command to hand them on to
     try:
         child = subprocess.Popen(
             [as_path(word) for word in words],
             env=os.environ | environment,
             process_group=0 if os.name == "posix" else None,
-            preexec_fn=_in_child(terminal) if os.name == "posix" else None,  # noqa: PLW1509 - there is one thread
+            preexec_fn=_in_child(terminal, mask) if os.name == "posix" else None,  # noqa: PLW1509 - there is one thread
         )
     except OSError as error:
+        _let_signals_come(mask)
         raise errors.NotFound(f"{words[0]} cannot be run: {error.strerror}", hint="check the command") from None
     with _forwarding(child), _lending(terminal, child):
+        _let_signals_come(mask)
         try:
             yield child
         finally:
@@ -135,6 +138,18 @@ def _alive(child: subprocess.Popen[bytes]) -> bool:
     return running
 
 
+def _hold_signals_back() -> set[int]:
+    """Let the signals that are handed on wait; returns the mask from before."""
+    if not hasattr(signal, "pthread_sigmask"):
+        return set()
+    return {int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)}
+
+
+def _let_signals_come(mask: set[int]) -> None:
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
 @contextmanager
 def _forwarding(child: subprocess.Popen[bytes]) -> Iterator[None]:
     """Hand the signals that we get on to the command, whose end is then ours."""
@@ -162,13 +177,14 @@ def _terminal() -> int | None:
     return None
 
 
-def _in_child(terminal: int | None) -> Callable[[], None]:
-    """What the child does before it becomes the command: take the terminal, before it may read from it; and, on Linux,
-    ask for a TERM should we be killed, who could not send it then."""
+def _in_child(terminal: int | None, mask: set[int]) -> Callable[[], None]:
+    """What the child does before it becomes the command: hear signals again; take the terminal, before it may read from
+    it; and, on Linux, ask for a TERM should we be killed, who could not send it then."""
     prctl = _prctl()
     parent = os.getpid()
 
     def prepare() -> None:
+        _let_signals_come(mask)
         if terminal is not None:
             _give(terminal, os.getpid())
         if prctl is not None:

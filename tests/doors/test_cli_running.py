@@ -43,9 +43,13 @@ def until(look: Callable[[], object], seconds: float = 20.0) -> None:
 
 
 def test_run_keeps_the_claim_alive_and_ends_as_its_command_does(call: Command) -> None:
-    done = call("run", "TASK-1@1", "--", "sh", "-c", "echo out; echo err >&2; sleep 4; exit 7")
-    assert (done.status, done.out, done.err) == (7, "out\n", "err\n")
+    script = "echo out; echo err >&2; while [ ! -e finish ]; do sleep 0.1; done; exit 7"
+    running = call.started("run", "TASK-1@1", "--", "sh", "-c", script)
+    time.sleep(4)
     assert call("task", "claim", "TASK-1", COORDINATE_AGENT="bob").status == 3
+    (call.folder / "finish").touch()
+    out, err = running.communicate(timeout=30)
+    assert (running.returncode, out, err) == (7, "out\n", "err\n")
     assert call("task", "complete", "TASK-1@1").json["status"] == "DONE"
 
 
@@ -140,10 +144,16 @@ def test_on_a_terminal_a_command_reads_from_it_and_is_interrupted_and_stopped_by
         os.write(ours, b"hello\n")
         until(lambda: said("read") == "hello")
         os.write(ours, b"\x1a")
-        time.sleep(0.5)
-        os.write(ours, b"jobs > jobs; fg\n")
-        until(lambda: "Stopped" in said("jobs"))
-        time.sleep(0.5)
+
+        def asked() -> bool:
+            """The shell answers once it has its terminal back; until then the command's terminal takes the words."""
+            os.write(ours, b"jobs > jobs\n")
+            time.sleep(0.5)
+            return "Stopped" in said("jobs")
+
+        until(asked)
+        os.write(ours, b"fg\n")
+        time.sleep(1.0)
         os.write(ours, b"\x03")
         until(lambda: said("caught") == "caught")
         os.write(ours, b"echo $? > status; exit\n")
