@@ -125,10 +125,13 @@ def _run_side_by_side(paths: list[Path], event: dict[str, Any], hooks: Path, war
     try:
         for path in paths:
             name = _shown(path, hooks)
+            mask = _hold_signals_back()  # an interrupt waits until the hook that just began is known, and can be ended
             try:
-                running.append((name, _start(path, told), time.monotonic() + SECONDS_MAX))
+                running.append((name, _start(path, told, mask), time.monotonic() + SECONDS_MAX))
             except OSError as error:
                 faults.append(f"hook {name} cannot be run: {_cure(path, error)}")
+            finally:
+                _let_signals_come(mask)
         for name, process, deadline in running:
             if fault := _wait(process, deadline):
                 faults.append(f"hook {name} {fault}")
@@ -141,7 +144,18 @@ def _run_side_by_side(paths: list[Path], event: dict[str, Any], hooks: Path, war
         warn(fault)
 
 
-def _start(path: Path, told: dict[str, Any]) -> subprocess.Popen[bytes]:
+def _hold_signals_back() -> set[int]:
+    if not hasattr(signal, "pthread_sigmask"):
+        return set()
+    return {int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})}
+
+
+def _let_signals_come(mask: set[int]) -> None:
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _start(path: Path, told: dict[str, Any], mask: set[int]) -> subprocess.Popen[bytes]:
     import subprocess
     import tempfile
 
@@ -160,6 +174,7 @@ def _start(path: Path, told: dict[str, Any]) -> subprocess.Popen[bytes]:
             stderr=_standard_error(),
             env={**os.environ, INSIDE: told["event"]},
             start_new_session=True,  # a group of its own, which can be ended as a whole
+            preexec_fn=functools.partial(_let_signals_come, mask) if os.name == "posix" else None,  # noqa: PLW1509
         )
 
 
