@@ -29,12 +29,16 @@ def dataclass(*, frozen: Literal[True], slots: Literal[True]) -> Callable[[type[
 
 def _init(self: Any, *values: Any, **named: Any) -> None:
     names = self.__match_args__
+    put = object.__setattr__
+    if not values and named.keys() == self.__dataclass_fields__.keys():
+        for name, value in named.items():  # every field by name: how a row becomes a record
+            put(self, name, value)
+        return
     if values:
         given = dict(zip(names, values, strict=False))
         if len(values) > len(names) or given.keys() & named.keys():
             raise TypeError(f"{type(self).__name__} takes each of {', '.join(names)} once")
         named |= given
-    put = object.__setattr__
     for name in names:
         put(self, name, named.pop(name) if name in named else _default(self, name))
     if named:
