@@ -35,7 +35,7 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ADDRESS = "postgresql://USER@HOST/NAME"
 SMALL_DEMO = "--agents 6 --tasks 30 --kill 1"
 # Paths of some machine, addresses of package registries, notes to oneself.
-FOREIGN = re.compile(r"(?<![\w.])/(work|home|root|tmp|Users)/|index-url|/simple\b|pypi\.|localhost:\d|FIXME|XXX")
+FOREIGN = re.compile(r"(?<![\w.])/(work|home|root|tmp|Users)/|index[-]url|/simple\b|pypi\.|localhost:\d|FIXME|XXX")
 
 
 def name_of(page: Path) -> str:
