@@ -38,6 +38,8 @@ FORK = multiprocessing.get_context("fork")
 KILLED = "killed"
 Go = Callable[[], None]
 Weakness = Callable[[], None]
+Play = Callable[[str], object]  # given the URL of a board
+Noticed = Callable[[Play], None]  # the fixture of that name
 
 
 # --- processes --------------------------------------------------------------------------------------------------------

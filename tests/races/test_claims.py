@@ -18,7 +18,7 @@ from coordinate.db.dialect import SQLite
 from coordinate.db.engine import Tx
 from coordinate.service import Coordinator
 from tests.races import arena
-from tests.races.arena import KILLED, Go, Weakness
+from tests.races.arena import KILLED, Go, Noticed, Weakness
 
 pytestmark = pytest.mark.race
 
@@ -101,12 +101,14 @@ def test_50_processes_finish_2000_tasks_each_once_and_all_are_served(board_url: 
     assert arena.rows(board_url, "SELECT count(*) FROM history WHERE action = 'CLAIM'") == [(2000,)]
 
 
-def test_a_claim_without_its_guard_is_noticed(engine: str, board_url: str) -> None:
-    with arena.setting_up(board_url) as c:
-        arena.dispatch_many(c, 100)
-    bodies = [worker(board_url, number, most=50) for number in range(8)]
-    with pytest.raises(AssertionError):
-        assert_each_done_once(board_url, 100, arena.run(bodies, weakness=UNGUARDED_CLAIM[engine]))
+def test_a_claim_without_its_guard_is_noticed(engine: str, noticed: Noticed) -> None:
+    def play(url: str) -> None:
+        with arena.setting_up(url) as c:
+            arena.dispatch_many(c, 100)
+        bodies = [worker(url, number, most=50) for number in range(8)]
+        assert_each_done_once(url, 100, arena.run(bodies, weakness=UNGUARDED_CLAIM[engine]))
+
+    noticed(play)
 
 
 # --- the dead ---------------------------------------------------------------------------------------------------------
@@ -199,14 +201,14 @@ def test_a_killed_holders_task_comes_back_exactly_once(board_url: str, die: Call
     play_comeback(board_url, die)
 
 
-def test_taking_back_without_looking_again_is_noticed(postgres_board: str) -> None:
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_taking_back_without_looking_again_is_noticed(noticed: Noticed) -> None:
     """On SQLite nobody else writes between the look and the taking back."""
     weakness = arena.together(
         arena.cut("queue_take_back", " FOR UPDATE SKIP LOCKED", r"(?<=FROM expired\)) AND .*(?= RETURNING)"),
         arena.slow_before("attempt_close", 0.05),
     )
-    with pytest.raises(AssertionError):
-        play_comeback(postgres_board, die_after_claim, weakness)
+    noticed(lambda url: play_comeback(url, die_after_claim, weakness))
 
 
 def test_half_a_completion_that_stays_is_noticed(board_url: str) -> None:
@@ -300,12 +302,12 @@ def test_nobody_is_told_locked_however_many_read_before_they_write(sqlite_board:
     play_mixed(sqlite_board, 200)
 
 
-def test_a_write_transaction_that_begins_late_is_noticed(sqlite_board: str) -> None:
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_a_write_transaction_that_begins_late_is_noticed(noticed: Noticed) -> None:
     def begin_deferred() -> None:
         SQLite.begin = lambda self, connection, *, writes: connection.execute("BEGIN") and None  # type: ignore[method-assign]
 
-    with pytest.raises(AssertionError):
-        play_mixed(sqlite_board, 8, begin_deferred)
+    noticed(lambda url: play_mixed(url, 8, begin_deferred))
 
 
 def play_pause(url: str, weakness: Weakness | None = None) -> None:
