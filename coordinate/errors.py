@@ -136,7 +136,7 @@ class PermissionDenied(CoordinateError):
 
 
 class NotEmpty(CoordinateError):
-    """The target of an adoption already holds tasks."""
+    """What is to be filled holds something already: a board with tasks, a file that is there."""
 
     code = "not_empty"
     exit_status = 2

@@ -34,6 +34,7 @@ MAY_NAME_A_DATABASE = {
     "db.env": "how migrations run on either",
     "db.migrate": "prints the SQL of one, opens the file of the other",
     "db.backup": "a backup of a SQLite file, by nature",
+    "db.server": "roles and tools of a Postgres server, by nature",
     "config": "how hard SQLite syncs, a setting",
     "compile_sql": "the titles of the two files",
     "shared_statements": "which statement only one engine needs",

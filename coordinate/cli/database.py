@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from coordinate import config
-from coordinate.cli.shared import OUTPUT_ONLY, Call, command
+from coordinate.cli.shared import DURATION, OUTPUT_ONLY, Call, as_path, as_text, command
 from coordinate.records import as_json
 
 
@@ -60,11 +62,18 @@ def current(call: Call) -> None:
     call.show({**as_json(standing), "at_head": standing.at_head})
 
 
-@command("check", example="coordinate db check")
-def check(call: Call) -> None:
-    """Compare a board's tables with what this program expects; exit 2 when they differ."""
+@command("check", example="coordinate db check --wait 60s")
+@click.option("--wait", type=DURATION, help="Wait so long until the board is at head. In vain: exit 8.")
+def check(call: Call, wait: int | None) -> None:
+    """Compare a board's tables with what this program expects; exit 2 when they differ.
+
+    For deployments: --wait lets a program start only once somebody has made or upgraded its board.
+    """
     from coordinate.db import migrate
 
+    if wait is not None and (missing := migrate.wait_for_head(_target(call), wait)) is not None:
+        call.show({"differences": None, "not_ready": missing.as_dict()})
+        raise click.exceptions.Exit(8)
     differences = migrate.check(_target(call))
     call.show({"differences": differences}, nothing="no differences")
     if differences:
@@ -100,5 +109,41 @@ def ini(call: Call) -> None:
     call.show_text(migrate.ini(), "ini")
 
 
+@command("grant", example="coordinate db grant app | psql work")
+@click.argument("role")
+def grant(call: Call, role: str) -> None:
+    """Print the GRANTs for the ROLE that runs the program on Postgres: rows of the board's tables, and nothing else.
+
+    Only reads; a DBA runs what is printed. The role is made by you: CREATE ROLE app LOGIN.
+    """
+    from coordinate.db import server
+
+    call.show_text(server.grants(server.home_of(_target(call)), as_text(role)), "sql")
+
+
+@command("backup", example="coordinate db backup board-2030-01-31.db")
+@click.argument("file", metavar="FILE")
+def backup(call: Call, file: str) -> None:
+    """Copy a SQLite board into one new file, while others use it; the copy is checked and its rows are counted.
+
+    It holds all that was committed before the call. A board on Postgres is backed up by pg_dump: the refusal shows how.
+    """
+    from coordinate import errors
+    from coordinate.db import backup, dialect, server
+
+    target, place = _target(call), Path(as_path(file)).absolute()
+    if dialect.is_postgres(target):
+        raise errors.InvalidInput(
+            "a board on Postgres is backed up by Postgres' own tool",
+            hint=server.dump_command(target, place),
+            field="db",
+        )
+    call.show(as_json(backup.export(_file_of(target), place)))
+
+
 def _target(call: Call) -> str:
     return config.locate(call.target()).target
+
+
+def _file_of(target: str) -> Path:
+    return Path(target.removeprefix("sqlite:///")).absolute()

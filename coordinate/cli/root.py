@@ -132,6 +132,8 @@ DB: Table = {
     "history": ("database", "history", "List the migrations."),
     "sql": ("database", "sql", "Print the migrations as plain SQL."),
     "ini": ("database", "ini", "Print an alembic.ini for DBAs."),
+    "grant": ("database", "grant", "Print the GRANTs for the role that runs the program."),
+    "backup": ("database", "backup", "Copy a board into one file, while others use it."),
     "adopt": ("adopt", "adopt", "Take over a board of the kanban tool."),
 }
 

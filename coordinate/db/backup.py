@@ -1,7 +1,7 @@
-"""A verified copy of a SQLite board beside it, made before its schema changes; the last three are kept.
+"""Verified copies of a SQLite board: where an operator wants one, and beside it before its schema changes.
 
-A crash leaves at most a file that ends in `.partial`, which the next backup removes: the final name appears only once
-the copy is whole and checked.
+A copy is one file with nothing beside it, made while others work. A crash leaves at most a file that ends in
+`.partial`: the final name appears only once the copy is whole and checked.
 """
 
 from __future__ import annotations
@@ -10,11 +10,48 @@ import os
 import sqlite3
 import stat
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 
 from coordinate import errors
+from coordinate.db import dialect, knowledge
 
+# How many of those beside a board are kept.
 KEPT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What a backup holds: the rows of each table, counted in the board and again in the copy."""
+
+    database: str
+    backup: str
+    bytes: int
+    rows: dict[str, int]
+
+
+def export(board: Path, file: Path) -> Copied:
+    """Copy a board into a new file, while others read and write; it holds all that was committed before the call.
+
+    Raises `NoBoard`, `NotABoard` (other tables, or damaged), `NotEmpty` when the file is there already.
+    """
+    _refuse_what_is_no_board(board)
+    if file.exists():
+        raise errors.NotEmpty(f"{file} is there already", hint="name a new file: a backup never replaces one")
+    partial = file.with_name(f".{file.name}.{token_hex(4)}.partial")
+    try:
+        rows = _copy(board, partial)
+        os.link(partial, file)  # unlike a rename it fails where somebody was faster
+    except FileExistsError:
+        raise errors.NotEmpty(f"{file} appeared meanwhile", hint="name a new file") from None
+    except OSError as error:
+        raise errors.PermissionDenied(
+            f"{file} cannot be written: {error.strerror}", hint="name another place"
+        ) from None
+    finally:
+        _remove(partial)
+    return Copied(str(board), str(file), file.stat().st_size, rows)
 
 
 def make(board: Path, revision: str) -> Path:
@@ -33,15 +70,52 @@ def make(board: Path, revision: str) -> Path:
     return final
 
 
-def _copy(board: Path, partial: Path) -> None:
+def _refuse_what_is_no_board(board: Path) -> None:
+    engine = dialect.SQLite(str(board))
+    connection = engine.connect()
+    try:
+        tables, _ = engine.look_around(connection)
+    except sqlite3.Error as error:
+        explained = engine.explain(error, committing=False)
+        raise (explained.error if explained else error) from None
+    finally:
+        connection.close()
+    if knowledge.VERSION_TABLE not in tables:
+        raise knowledge.without_version(tables, str(board))
+
+
+def _copy(board: Path, partial: Path) -> dict[str, int]:
     # As secret as the board itself, from the first byte on.
     os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, stat.S_IMODE(board.stat().st_mode)))
-    with closing(sqlite3.connect(board)) as source, closing(sqlite3.connect(partial)) as copy:
-        source.backup(copy)
+    with closing(sqlite3.connect(board, isolation_level=None)) as source, closing(sqlite3.connect(partial)) as copy:
+        source.execute("BEGIN")  # the counts and the copy see one moment
+        try:
+            rows = count(source)
+            source.backup(copy)
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+                raise
+            raise _damaged(board, str(error)) from None
         copy.execute("PRAGMA journal_mode = DELETE")  # one file, with nothing beside it
         verdict = str(copy.execute("PRAGMA integrity_check").fetchone()[0])
+        counted = count(copy) if verdict == "ok" else {}
     if verdict != "ok":
-        raise errors.NotABoard(f"{board} is damaged: {verdict}", hint="restore a backup; nothing was changed")
+        raise _damaged(board, verdict)
+    if counted != rows:
+        raise errors.CoordinateError(f"the copy of {board} does not hold its rows: {counted} instead of {rows}")
+    with partial.open("rb+") as written:
+        os.fsync(written.fileno())
+    return rows
+
+
+def count(connection: sqlite3.Connection) -> dict[str, int]:
+    """The rows of each table."""
+    tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
+    return {name: connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for (name,) in tables}
+
+
+def _damaged(board: Path, verdict: str) -> errors.NotABoard:
+    return errors.NotABoard(f"{board} is damaged: {verdict}", hint="restore a backup; nothing was changed")
 
 
 def _remove(partial: Path) -> None:

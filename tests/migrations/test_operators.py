@@ -1,0 +1,204 @@
+"""What an operator has: backups, grants, a check that deployments wait on; from outside, on real engines."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import re
+import signal
+import sqlite3
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+import psycopg
+import pytest
+
+import coordinate
+from coordinate import errors
+from coordinate.db import backup, migrate, server
+from tests.doors.command import Command
+from tests.migrations.catalog import fill, path_of, rows, run, run_script
+from tests.postgres import Server
+
+FORK = multiprocessing.get_context("fork")
+
+
+@pytest.fixture
+def board_file(sqlite_url: str) -> Path:
+    migrate.upgrade(sqlite_url)
+    fill(sqlite_url)
+    return path_of(sqlite_url)
+
+
+# --- backup -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_backup_is_one_checked_file_that_works_as_a_board(board_file: Path, tmp_path: Path) -> None:
+    """SQ-09: a connection is open, and what was committed last is in the log alone."""
+    call = Command(str(board_file), tmp_path)
+    board_file.chmod(0o640)
+    with coordinate.connect(board_file, agent="alice") as c:
+        c.dispatch(title="only in the log", role="worker")
+        told = call("db", "backup", "a#b ?%20é.db").json
+        assert list(told) == ["database", "backup", "bytes", "rows"]
+        made = tmp_path / "a#b ?%20é.db"
+        assert (told["backup"], told["bytes"]) == (str(made), made.stat().st_size)
+        assert rows(str(made)) == rows(str(board_file))
+        assert told["rows"].items() >= {table: count for table, (count, _) in rows(str(made)).items()}.items()
+    assert made.stat().st_mode & 0o777 == 0o640
+    assert {path.name for path in tmp_path.iterdir()} == {made.name, board_file.name}
+    with coordinate.connect(made, agent="alice") as c:
+        assert c.list_tasks(query="only in the log").tasks
+    again = call("db", "backup", made.name)
+    assert (again.status, again.error["code"]) == (2, "not_empty")
+
+
+def test_a_backup_holds_all_that_was_acknowledged_before_it_began_while_writers_work(
+    board_file: Path, tmp_path: Path
+) -> None:
+    """SQ-09"""
+    acknowledged: list[str] = []
+    over = threading.Event()
+
+    def write() -> None:
+        with coordinate.connect(board_file, agent="writer") as c:
+            while not over.is_set():
+                acknowledged.append(c.dispatch(title="t", role="worker").task.id)
+
+    writers = [threading.Thread(target=write) for _ in range(2)]
+    for writer in writers:
+        writer.start()
+    try:
+        for number in range(5):
+            before = list(acknowledged)
+            made = backup.export(board_file, tmp_path / f"copy-{number}.db")
+            held = {task_id for (task_id,) in run(made.backup, "SELECT id FROM tasks")}
+            assert set(before) <= held
+            assert run(made.backup, "PRAGMA integrity_check") == [("ok",)]
+    finally:
+        over.set()
+        for writer in writers:
+            writer.join()
+
+
+@pytest.mark.slow
+def test_an_operators_backup_that_is_killed_leaves_no_file_that_looks_complete(
+    board_file: Path, tmp_path: Path
+) -> None:
+    """SQ-09: SIGKILL at twenty moments."""
+    expected = rows(str(board_file))
+    chance = random.Random(2)
+    folder = tmp_path / "copies"
+    folder.mkdir()
+    for turn in range(20):
+        process = FORK.Process(target=_export_again_and_again, args=(board_file, folder, turn))
+        process.start()
+        time.sleep(chance.uniform(0.005, 0.06))
+        assert process.pid
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+    whole = [path for path in folder.iterdir() if ".partial" not in path.name]
+    assert len(whole) > 5
+    for path in whole:
+        with closing(sqlite3.connect(path)) as alone:
+            assert alone.execute("PRAGMA quick_check").fetchone() == ("ok",)
+            assert alone.execute("SELECT count(*) FROM events").fetchone() == (expected["events"][0],)
+
+
+def _export_again_and_again(board: Path, folder: Path, turn: int) -> None:
+    for number in range(10_000):
+        backup.export(board, folder / f"{turn}-{number}.db")
+
+
+def test_what_is_no_board_is_not_backed_up_and_no_file_is_left(tmp_path: Path) -> None:
+    call = Command(str(tmp_path / "none.db"), tmp_path)
+    assert call("db", "backup", "copy.db").error["code"] == "no_board"
+    (tmp_path / "none.db").write_bytes(b"Dear diary" * 500)
+    assert call("db", "backup", "copy.db").error["code"] == "not_a_board"
+    run(str(tmp_path / "other.db"), "CREATE TABLE invoices (id)")
+    assert call("db", "backup", "copy.db", "--db", "other.db").error["code"] == "not_a_board"
+    assert {path.name for path in tmp_path.iterdir()} == {"none.db", "other.db"}
+
+
+def test_a_damaged_board_is_not_taken_for_a_backup(board_file: Path, tmp_path: Path) -> None:
+    content = bytearray(board_file.read_bytes())
+    for page in range(4096 * 6, len(content), 4096):
+        content[page : page + 200] = b"\xff" * 200
+    board_file.write_bytes(content)
+    with pytest.raises(errors.NotABoard, match="damaged"):
+        backup.export(board_file, tmp_path / "copy.db")
+    assert {path.name for path in tmp_path.iterdir()} == {board_file.name}
+
+
+def test_on_postgres_the_refusal_shows_the_command_that_backs_up_without_a_secret(pg_url: str, tmp_path: Path) -> None:
+    migrate.upgrade(pg_url)
+    home = re.search(r"search_path%3D(\w+)", pg_url)
+    assert home
+    call = Command(pg_url + "&password=hunter2", tmp_path)
+    told = call("db", "backup", "it's.dump").error
+    assert told["hint"].startswith("pg_dump --format=custom")
+    assert home[1] in told["hint"]
+    assert "hunter2" not in str(told)
+
+
+# --- grant ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_printed_grants_are_enough_for_the_program_and_for_nothing_else(postgres: Server, tmp_path: Path) -> None:
+    """PG-15 (b), with names that must be quoted; the grants hold for tables that come later too."""
+    dba, app, schema = 'own er"', 'app "1" é', 'Team "B" %s'
+    run(postgres.url, *(f"CREATE ROLE {server.quoted(role)} LOGIN PASSWORD 'pw'" for role in (dba, app)))
+    try:
+        with postgres.database() as url:
+            run(url, f"CREATE SCHEMA {server.quoted(schema)} AUTHORIZATION {server.quoted(dba)}")
+            run(url, f"ALTER ROLE {server.quoted(dba)} SET search_path = {server.quoted(schema)}")
+            as_dba, as_app = (with_user(url, role) for role in (dba, app))
+            migrate.upgrade(as_dba, "0001")
+            migrate.upgrade(as_dba)
+            printed = Command(as_dba, tmp_path)("db", "grant", app).out
+            assert "ALL TABLES" not in printed
+            run_script(url, printed)
+            run(as_dba, "CREATE TABLE later (id integer)")
+            run(as_app, "INSERT INTO later VALUES (1)")
+            fill(as_app)
+            for refused in (
+                "CREATE TABLE mine (id int)",
+                "UPDATE schema_window SET revision = 'x'",
+                "DROP TABLE tasks",
+            ):
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    run(as_app, refused)
+    finally:
+        for role in (dba, app):
+            run(postgres.url, f"DROP ROLE {server.quoted(role)}")
+
+
+def with_user(url: str, role: str) -> str:
+    return re.sub(r"^postgresql://[^@/?]*@", f"postgresql://{quote(role, safe='')}:pw@", url)
+
+
+def test_a_file_has_no_roles_to_grant_to(board_file: Path, tmp_path: Path) -> None:
+    assert Command(str(board_file), tmp_path)("db", "grant", "app").error["code"] == "invalid_input"
+
+
+# --- a check that waits -----------------------------------------------------------------------------------------------
+
+
+def test_a_deployment_waits_until_somebody_has_made_the_board(db_url: str, tmp_path: Path) -> None:
+    call = Command(db_url, tmp_path)
+    in_vain = call("db", "check", "--wait", "0s")
+    assert in_vain.status == 8
+    assert '"code":"no_board"' in in_vain.out.replace(" ", "")
+    waiting = call.started("db", "check", "--wait", "60s")
+    time.sleep(0.5)
+    migrate.upgrade(db_url)
+    out, _ = waiting.communicate(timeout=60)
+    assert (waiting.returncode, out.strip()) == (0, '{"differences": []}')
+    run(db_url, "ALTER TABLE tasks ADD COLUMN mood TEXT")
+    assert call("db", "check", "--wait", "1s").status == 2
+    run(db_url, "UPDATE coordinate_version SET version_num = '7777'")
+    assert call("db", "check", "--wait", "60s").error["code"] == "schema_ahead"
