@@ -63,7 +63,7 @@ def made(folder: Path, board: Path) -> Repository:
     person = {"NAME": "t", "EMAIL": "t@example.org"}
     named = {f"GIT_{who}_{what}": said for who in ("AUTHOR", "COMMITTER") for what, said in person.items()}
     # Where the package is installed its command is in $PATH too; a test takes the one away and must see none.
-    elsewhere = [folder for folder in plain["PATH"].split(os.pathsep) if not (Path(folder) / "coordinate").exists()]
+    elsewhere = [folder for folder in plain["PATH"].split(os.pathsep) if not shutil.which("coordinate", path=folder)]
     plain |= named | {"PATH": os.pathsep.join([str(programs), *elsewhere]), "GIT_CONFIG_GLOBAL": os.devnull}
     found = Repository(folder / "main", folder / "linked", plain)
     found.main.mkdir()
