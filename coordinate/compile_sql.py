@@ -9,13 +9,18 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from coordinate import shared_statements
+from coordinate import checkup_statements, shared_statements
 from coordinate.db.portable import ENGINES
 from coordinate.db.statements import Declared, Statements, print_statement
 from coordinate.fleet import statements as fleet_statements
 from coordinate.work import statements as work_statements
 
-ROOMS: list[Statements] = [shared_statements.STATEMENTS, work_statements.STATEMENTS, fleet_statements.STATEMENTS]
+ROOMS: list[Statements] = [
+    shared_statements.STATEMENTS,
+    work_statements.STATEMENTS,
+    fleet_statements.STATEMENTS,
+    checkup_statements.STATEMENTS,
+]
 FOLDER = Path(__file__).parent / "db" / "compiled"
 WIDTH = 120
 TITLES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}

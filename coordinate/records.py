@@ -486,6 +486,25 @@ class Adopted:
     next_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """Something of a board that cannot be, of one `kind`: what it means, the first things it was `found` in, how many.
+
+    `severity` is `fault`, or `warning` where it may be harmless. `repair` says what a repair does ('': only a person
+    can tell what is right), `repaired` how many it did; `more`: there may be others behind these.
+    """
+
+    kind: str
+    severity: str
+    said: str
+    hint: str
+    repair: str
+    found: tuple[str, ...]
+    count: int
+    more: bool
+    repaired: int = 0
+
+
 def as_json(value: Any) -> Any:
     """Plain JSON values of a record: times as RFC 3339 with Z, tuples as lists."""
     if isinstance(value, datetime):

@@ -36,7 +36,7 @@ EXITS = {
     4: "the claim is stale, or the revision outdated",
     5: "the database is unreachable or busy: try again",
     6: "no board here, or its schema is behind or ahead",
-    8: "waited in vain (`events next --wait`)",
+    8: "waited in vain (`events next --wait`, `db check --wait`)",
     130: "interrupted (Ctrl-C)",
     141: "nobody read the output to its end; what was asked for is done",
     143: "terminated",

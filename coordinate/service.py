@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from coordinate import config, counters, errors, events, flows, inputs
+from coordinate import checkup, config, counters, errors, events, flows, inputs
 from coordinate.db.dialect import adopt_connection, is_postgres, join_transaction, open_engine
 from coordinate.db.engine import RETRY_SECONDS, Borrowed, Database, Tx
 from coordinate.fleet import agents, locks, scopes, worktrees
@@ -141,6 +141,10 @@ class Coordinator:
     search_events = read(events.search_events)
     ack = write(events.ack)
     rewind = write(events.rewind)
+
+    # --- operators
+    examine = read(checkup.examine)
+    repair = write(checkup.repair)
 
     # --- work: adopt
 

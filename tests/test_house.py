@@ -14,7 +14,7 @@ CHECKOUT = Path(__file__).parents[1]
 PACKAGE = CHECKOUT / "coordinate"
 
 GROUND = {"errors", "states", "records", "paths", "plans", "inputs", "config", "frozen"}
-SHARED = {"leases", "counters", "events", "shared_statements"}
+SHARED = {"leases", "counters", "events", "shared_statements", "checkup_statements"}
 WINGS = {"work", "fleet", "inbox"}
 FLOORS = ["ground", "db", "shared", "wing", "flows", "service", "door"]
 # Above the house, not in it: the public names, and what prints pages and files from every room.
@@ -34,6 +34,7 @@ MAY_NAME_A_DATABASE = {
     "db.env": "how migrations run on either",
     "db.migrate": "prints the SQL of one, opens the file of the other",
     "db.backup": "a backup of a SQLite file, by nature",
+    "db.doctor": "looks at a SQLite file and at a Postgres server, by nature",
     "db.server": "roles and tools of a Postgres server, by nature",
     "config": "how hard SQLite syncs, a setting",
     "compile_sql": "the titles of the two files",
@@ -57,7 +58,7 @@ def modules() -> Iterator[tuple[str, ast.Module]]:
 
 def floor(module: str) -> str:
     room = module.split(".", maxsplit=1)[0]
-    named = {"db": "db", "flows": "flows", "service": "service"} | dict.fromkeys(WINGS, "wing")
+    named = {"db": "db", "flows": "flows", "checkup": "flows", "service": "service"} | dict.fromkeys(WINGS, "wing")
     named |= dict.fromkeys(GROUND, "ground") | dict.fromkeys(SHARED, "shared")
     return named.get(room, "door")
 

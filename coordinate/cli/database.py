@@ -141,6 +141,28 @@ def backup(call: Call, file: str) -> None:
     call.show(as_json(backup.export(_file_of(target), place)))
 
 
+@command("doctor", example="coordinate db doctor --deep")
+@click.option("--deep", is_flag=True, help="Read all of it: integrity, rows that contradict one another, the schema.")
+@click.option("--repair", is_flag=True, help="Do what the answer calls its repair; includes --deep.")
+def doctor(call: Call, deep: bool, repair: bool) -> None:
+    """Look at a board as a doctor would: what it is, and what is wrong with it; exit 2 when there is a fault.
+
+    Each symptom says what it means, where it was found, and what to do. Where what is right follows from other rows,
+    "repair" says what --repair does about it; without it nothing is changed.
+    """
+    from coordinate.db import doctor
+
+    examined = doctor.examine(_target(call), deep=deep or repair, repair=repair)
+    symptoms = examined.symptoms
+    if (deep or repair) and examined.at_head:
+        with call.board() as board:
+            symptoms += board.repair() if repair else board.examine()
+    healthy = not [each for each in symptoms if each.severity == "fault" and each.repaired < each.count]
+    call.show({"healthy": healthy, **examined.facts, "symptoms": as_json(symptoms)})
+    if not healthy:
+        raise click.exceptions.Exit(2)
+
+
 def _target(call: Call) -> str:
     return config.locate(call.target()).target
 

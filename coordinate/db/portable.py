@@ -266,6 +266,28 @@ def _(element: greatest, compiler: SQLCompiler, **kw: Any) -> str:
     return f"greatest({compiler.process(element.left, **kw)}, {compiler.process(element.right, **kw)})"
 
 
+class last_id(ColumnElement[Any]):  # noqa: N801
+    """The last id that a table gave out. NULL on Postgres where the role may not look."""
+
+    inherit_cache = False
+    type = BigInteger()
+
+    def __init__(self, table: str) -> None:
+        self.table = table
+
+
+@compiles(last_id, "sqlite")
+def _(element: last_id, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"coalesce((SELECT seq FROM sqlite_sequence WHERE name = '{element.table}'), 0)"
+
+
+@compiles(last_id, "postgresql")
+def _(element: last_id, compiler: SQLCompiler, **kw: Any) -> str:
+    named = f"schemaname = current_schema() AND sequencename = '{element.table}_id_seq'"
+    may_look = "has_sequence_privilege(format('%I.%I', schemaname, sequencename), 'SELECT')"
+    return f"(SELECT CASE WHEN {may_look} THEN coalesce(last_value, 0) END FROM pg_sequences WHERE {named})"
+
+
 class board_lock(_Condition):  # noqa: N801
     """An advisory transaction lock of this schema under a name, on Postgres; SQLite has one writer anyway.
 

@@ -339,6 +339,8 @@ GOOD: dict[str, dict[str, Any]] = {
     "applied": {"stream": "s"},
     "counter_next": {"kind": "adr"},
     "sweep": {},
+    "examine": {},
+    "repair": {},
 }
 # Tested where they are at home: what they take is no value but a file or a connection.
 ELSEWHERE = {"adopt", "using", "close"}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import random
 import re
 import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from contextlib import closing
@@ -19,7 +22,8 @@ import pytest
 
 import coordinate
 from coordinate import errors
-from coordinate.db import backup, migrate, server
+from coordinate.db import backup, doctor, migrate, server
+from coordinate.records import Symptom
 from tests.doors.command import Command
 from tests.migrations.catalog import fill, path_of, rows, run, run_script
 from tests.postgres import Server
@@ -97,12 +101,14 @@ def test_an_operators_backup_that_is_killed_leaves_no_file_that_looks_complete(
     for turn in range(20):
         process = FORK.Process(target=_export_again_and_again, args=(board_file, folder, turn))
         process.start()
-        time.sleep(chance.uniform(0.005, 0.06))
+        while not (folder / f"{turn}-0.db").exists():
+            time.sleep(0.002)
+        time.sleep(chance.uniform(0.0, 0.06))
         assert process.pid
         os.kill(process.pid, signal.SIGKILL)
         process.join()
     whole = [path for path in folder.iterdir() if ".partial" not in path.name]
-    assert len(whole) > 5
+    assert len(whole) >= 20
     for path in whole:
         with closing(sqlite3.connect(path)) as alone:
             assert alone.execute("PRAGMA quick_check").fetchone() == ("ok",)
@@ -202,3 +208,136 @@ def test_a_deployment_waits_until_somebody_has_made_the_board(db_url: str, tmp_p
     assert call("db", "check", "--wait", "1s").status == 2
     run(db_url, "UPDATE coordinate_version SET version_num = '7777'")
     assert call("db", "check", "--wait", "60s").error["code"] == "schema_ahead"
+
+
+# --- doctor -----------------------------------------------------------------------------------------------------------
+
+
+def examined(url: str, **options: bool) -> dict[str, Symptom]:
+    return {symptom.kind: symptom for symptom in doctor.examine(url, **options).symptoms if symptom.kind != "version"}
+
+
+def test_a_board_that_was_used_is_healthy_and_is_not_touched(board_url: str, tmp_path: Path) -> None:
+    fill(board_url)
+    call = Command(board_url, tmp_path)
+    before = rows(board_url)
+    for options in ((), ("--deep",), ("--repair",)):
+        told = call("db", "doctor", *options).json
+        assert told["healthy"] is True, told
+        assert [
+            each["kind"] for each in told["symptoms"] if each["kind"] not in ("version", "idle_in_transaction")
+        ] == []
+        assert rows(board_url) == before
+
+
+def test_a_fault_among_the_rows_is_exit_2_until_it_is_repaired(board_url: str, tmp_path: Path) -> None:
+    fill(board_url)
+    call = Command(board_url, tmp_path)
+    run(board_url, "UPDATE tasks SET unmet_dependencies = 3 WHERE status = 'DONE'")
+    assert call("db", "doctor").status == 0  # a quick look does not read them
+    sick = call("db", "doctor", "--deep")
+    assert sick.status == 2
+    (symptom,) = [each for each in json.loads(sick.out)["symptoms"] if each["kind"] == "counts"]
+    assert (symptom["repair"], symptom["repaired"]) == ("count them again", 0)
+    assert call("db", "doctor", "--repair").json["healthy"] is True
+    assert call("db", "doctor", "--deep").json["healthy"] is True
+
+
+def test_a_changed_schema_is_a_fault(board_url: str) -> None:
+    run(board_url, "ALTER TABLE tasks ADD COLUMN mood TEXT")
+    assert "mood" in examined(board_url, deep=True)["drift"].found[0]
+    run(board_url, "UPDATE coordinate_version SET version_num = '7777'")
+    assert "newer version" in examined(board_url, deep=True)["schema"].said
+
+
+def test_a_reader_that_never_finishes_is_named_with_the_size_of_the_log(
+    board_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQ-04: the log cannot be used anew while somebody stays in a read transaction."""
+    monkeypatch.setattr(doctor, "LOG_BYTES_MAX", 50_000)
+    reads = f"import sqlite3; c = sqlite3.connect({str(board_file)!r}, isolation_level=None); c.execute('BEGIN');"
+    reads += " c.execute('SELECT * FROM tasks').fetchone(); print('reading', flush=True); input()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", reads], **pipes) as reader:  # type: ignore[call-overload]
+        assert reader.stdout.readline() == b"reading\n"
+        with coordinate.connect(board_file, agent="alice") as c:
+            for _ in range(20):
+                c.comment(task="TASK-1", text="x" * 9_000)
+            found = doctor.examine(str(board_file), repair=True)
+            (log,) = [each for each in found.symptoms if each.kind == "log"]
+            assert found.facts["wal_bytes"] > 50_000
+            assert found.facts["wal_held_by"] == [f"{reader.pid} python"] or not Path("/proc/locks").exists()
+            assert (log.repair, log.repaired) == ("write it back and cut it off", 0)
+            reader.communicate(b"\n")
+            (log,) = [each for each in doctor.examine(str(board_file), repair=True).symptoms if each.kind == "log"]
+            assert (log.repaired, log.found) == (1, ())
+            assert "log" not in examined(str(board_file))
+
+
+def test_storage_that_cannot_carry_the_log_is_said(board_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQ-05"""
+    monkeypatch.setattr("coordinate.db.dialect.file_system_of", lambda folder: "nfs4")
+    told = examined(str(board_file))["storage"]
+    assert "nfs4" in told.said
+
+
+@pytest.mark.parametrize(
+    ("version", "harmful"),
+    [
+        ((3, 40, 1), True),
+        ((3, 44, 5), True),
+        ((3, 44, 6), False),
+        ((3, 50, 7), False),
+        ((3, 51, 2), True),
+        ((3, 51, 3), False),
+    ],
+)
+def test_a_version_of_sqlite_with_a_known_defect_is_said(version: tuple[int, int, int], harmful: bool) -> None:
+    assert bool(doctor.defects_of(version)) == harmful
+
+
+def test_what_a_file_alone_can_suffer_from_is_found(board_file: Path) -> None:
+    """MV-03: values that SQLite took and that nobody else would."""
+    url = str(board_file)
+    board_file.chmod(0o666)
+    run(
+        url,
+        "UPDATE tasks SET lease_seconds = 'abc', created_at = '2030-01-01' WHERE id = 'TASK-1'",
+        "UPDATE task_dependencies SET met = 'maybe'",
+        "UPDATE events SET created_at = '2090-01-01T00:00:00.000Z' WHERE id = (SELECT max(id) FROM events)",
+        "DELETE FROM tasks WHERE id = 'TASK-2'",
+    )
+    found = examined(url, deep=True)
+    assert set(found) == {"rights", "clock", "values", "parents"}
+    assert {"tasks row 1: lease_seconds", "task_dependencies row 1: met"} & set(found["values"].found)
+    content = bytearray(board_file.read_bytes())
+    content[4096 * 9 : 4096 * 9 + 300] = b"\xff" * 300
+    board_file.write_bytes(content)
+    assert "integrity" in examined(url, deep=True)
+
+
+def test_what_a_server_can_suffer_from_is_found(pg_url: str, postgres: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PG-15: rights that are missing; sessions in the way; an index whose build failed; a server that is read only."""
+    monkeypatch.setattr(doctor, "_IDLE", doctor._IDLE.replace("interval '60 s'", "interval '0 s'"))
+    migrate.upgrade(pg_url)
+    run(postgres.url, "CREATE ROLE frail LOGIN PASSWORD 'pw'")
+    try:
+        home = re.search(r"search_path%3D(\w+)", pg_url)[1]  # type: ignore[index]
+        run(
+            pg_url,
+            f"GRANT USAGE ON SCHEMA {home} TO frail",
+            f"GRANT SELECT ON ALL TABLES IN SCHEMA {home} TO frail",
+            "REVOKE EXECUTE ON FUNCTION coordinate_number_events FROM PUBLIC",
+            "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'idx_tasks_project'::regclass",
+            "ALTER ROLE frail SET default_transaction_read_only = on",
+        )
+        with psycopg.connect(pg_url, application_name="sleeper") as idle:
+            idle.execute("SELECT 1")
+            time.sleep(0.1)
+            found = examined(with_user(pg_url, "frail"))
+            assert "(sleeper)" in str(examined(pg_url)["idle_in_transaction"].found)
+        assert {"rights", "indexes", "read_only"} <= set(found)
+        assert "agents: DELETE" in found["rights"].found
+        assert found["indexes"].found == ("idx_tasks_project",)
+    finally:
+        run(postgres.url, "DROP OWNED BY frail", "DROP ROLE frail")

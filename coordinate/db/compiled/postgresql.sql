@@ -2362,3 +2362,268 @@ WHERE applied_events.stream = :stream AND (CAST(:after AS TEXT) IS NULL OR appli
 ORDER BY applied_events.event_key
 
 LIMIT :limit;
+
+-- ===== checkup: rows that contradict one another, and their repair =====
+
+-- name: wrong_holders
+-- why: Tasks with two open attempts.
+-- takes: limit integer
+-- gives: id text, found text
+SELECT attempts.task_id AS id, CAST(count(attempts.attempt) AS TEXT) AS found
+FROM attempts
+WHERE attempts.ended_at IS NULL
+GROUP BY attempts.task_id
+HAVING count(attempts.attempt) > 1
+ORDER BY attempts.task_id
+
+LIMIT :limit;
+
+-- name: wrong_claims
+-- why: Attempts that the history saw claimed twice.
+-- takes: limit integer
+-- gives: id text, found text
+SELECT history.task_id AS id, CAST(history.attempt AS TEXT) AS found
+FROM history
+WHERE history.action = 'CLAIM'
+GROUP BY history.task_id, history.attempt
+HAVING count(history.id) > 1
+ORDER BY history.task_id, history.attempt
+
+LIMIT :limit;
+
+-- name: wrong_overlaps
+-- why: Attempts that went on after the next one had begun: two held the task at one time.
+-- takes: limit integer
+-- gives: id text, found text
+SELECT attempts.task_id AS id, CAST(attempts.attempt AS TEXT) AS found
+FROM attempts JOIN attempts AS later ON later.task_id = attempts.task_id AND later.attempt = attempts.attempt + 1
+WHERE attempts.ended_at IS NULL OR attempts.ended_at > later.started_at
+ORDER BY attempts.task_id, CAST(attempts.attempt AS TEXT)
+
+LIMIT :limit;
+
+-- name: wrong_holds
+-- why: Tasks whose holder has no open attempt, or that have an open attempt and no holder.
+-- takes: limit integer
+-- gives: id text, found text
+SELECT tasks.id AS id, tasks.status AS found
+FROM tasks
+WHERE tasks.status = 'IN_PROGRESS' AND NOT (EXISTS (SELECT attempts.task_id
+FROM attempts
+WHERE attempts.task_id = tasks.id AND attempts.ended_at IS NULL AND attempts.attempt = tasks.attempt AND attempts.agent
+    = tasks.assigned_agent)) OR tasks.status != 'IN_PROGRESS' AND (EXISTS (SELECT attempts.task_id
+FROM attempts
+WHERE attempts.task_id = tasks.id AND attempts.ended_at IS NULL))
+ORDER BY tasks.id, tasks.status
+
+LIMIT :limit;
+
+-- name: wrong_attempts
+-- why: Tasks whose attempt went back: a number was given out that is above it.
+-- takes: limit integer
+-- gives: id text, found text
+SELECT tasks.id AS id, CAST(tasks.attempt AS TEXT) AS found
+FROM tasks
+WHERE tasks.attempt < coalesce((SELECT max(attempts.attempt) AS max_1
+FROM attempts
+WHERE attempts.task_id = tasks.id), 0) OR tasks.attempt < coalesce((SELECT max(history.attempt) AS max_2
+FROM history
+WHERE history.task_id = tasks.id), 0)
+ORDER BY tasks.id, CAST(tasks.attempt AS TEXT)
+
+LIMIT :limit;
+
+-- name: wrong_done
+-- why: Tasks that are DONE, and nobody did them.
+-- takes: limit integer
+-- gives: id text, found text
+SELECT tasks.id AS id, tasks.status AS found
+FROM tasks
+WHERE tasks.status = 'DONE' AND NOT (EXISTS (SELECT attempts.task_id
+FROM attempts
+WHERE attempts.task_id = tasks.id AND attempts.outcome IN ('completed', 'submitted')))
+ORDER BY tasks.id, tasks.status
+
+LIMIT :limit;
+
+-- name: wrong_edges
+-- why: Dependencies that count as met and are not done, or the reverse.
+-- takes: limit integer
+-- gives: id text, found text
+SELECT task_dependencies.task_id AS id, task_dependencies.depends_on_task_id AS found
+FROM task_dependencies JOIN tasks AS dependency ON dependency.id = task_dependencies.depends_on_task_id
+WHERE task_dependencies.met IS true AND dependency.status != 'DONE' OR task_dependencies.met IS false AND
+    dependency.status = 'DONE'
+ORDER BY task_dependencies.task_id, task_dependencies.depends_on_task_id
+
+LIMIT :limit;
+
+-- name: wrong_counts
+-- why: Tasks that count more or fewer unmet dependencies than they have.
+-- takes: limit integer
+-- gives: id text, found text
+SELECT tasks.id AS id, CAST(tasks.unmet_dependencies AS TEXT) AS found
+FROM tasks
+WHERE tasks.unmet_dependencies != (SELECT count(task_dependencies.task_id) AS count_1
+FROM task_dependencies
+WHERE task_dependencies.task_id = tasks.id AND task_dependencies.met IS false)
+ORDER BY tasks.id, CAST(tasks.unmet_dependencies AS TEXT)
+
+LIMIT :limit;
+
+-- name: edges_after
+-- why: A page of all dependencies, for the search for circles.
+-- takes: task_id text, depends_on text, limit integer
+-- gives: task_id text, depends_on_task_id text
+SELECT task_dependencies.task_id, task_dependencies.depends_on_task_id
+FROM task_dependencies
+WHERE task_dependencies.task_id > :task_id OR task_dependencies.task_id = :task_id AND
+    task_dependencies.depends_on_task_id > :depends_on
+ORDER BY task_dependencies.task_id, task_dependencies.depends_on_task_id
+
+LIMIT :limit;
+
+-- name: edge_mend
+-- why: Let an edge say whether its dependency is done; in a statement after that task was locked.
+-- takes: depends_on text, task_id text
+-- gives: met boolean
+UPDATE task_dependencies SET met=CASE WHEN (EXISTS (SELECT dependency.id
+FROM tasks AS dependency
+WHERE dependency.id = :depends_on AND dependency.status = 'DONE')) THEN true ELSE false END
+WHERE task_dependencies.task_id = :task_id AND task_dependencies.depends_on_task_id = :depends_on
+RETURNING task_dependencies.met;
+
+-- name: count_mend
+-- why: Let a task count its unmet dependencies; in a statement after it was locked.
+-- takes: task_id text
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant, scoped boolean, parked_on integer
+UPDATE tasks SET unmet_dependencies=(SELECT count(task_dependencies.task_id) AS count_1
+FROM task_dependencies
+WHERE task_dependencies.task_id = tasks.id AND task_dependencies.met IS false), revision=(tasks.revision + 1),
+    updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
+WHERE tasks.id = :task_id AND tasks.unmet_dependencies != (SELECT count(task_dependencies.task_id) AS count_1
+FROM task_dependencies
+WHERE task_dependencies.task_id = tasks.id AND task_dependencies.met IS false)
+RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
+    tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
+    tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
+    tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
+    tasks.scoped, tasks.parked_on;
+
+-- name: wrong_leases
+-- why: Leases whose task, worktree or session is over.
+-- takes: limit integer
+-- gives: id text, found text
+SELECT CAST(leases.fence AS TEXT) AS id, leases.resource AS found
+FROM leases
+WHERE leases.released_at IS NULL AND (leases.task_id IS NOT NULL AND leases.worktree_id IS NULL AND NOT (EXISTS (SELECT
+    tasks.id
+FROM tasks
+WHERE tasks.id = leases.task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = leases.attempt)) OR
+    leases.worktree_id IS NOT NULL AND (EXISTS (SELECT worktrees.id
+FROM worktrees
+WHERE worktrees.id = leases.worktree_id AND worktrees.closed_at IS NOT NULL)) OR leases.task_id IS NULL AND
+    leases.worktree_id IS NULL AND (EXISTS (SELECT sessions.id
+FROM sessions
+WHERE sessions.id = leases.session_id AND sessions.ended_at IS NOT NULL)))
+ORDER BY CAST(leases.fence AS TEXT), leases.resource
+
+LIMIT :limit;
+
+-- name: wrong_parked
+-- why: Tasks set aside for a scope that nobody holds any more, or without a time at which they return.
+-- takes: limit integer
+-- gives: id text, found text
+SELECT tasks.id AS id, tasks.parked AS found
+FROM tasks
+WHERE tasks.parked = 'scope' AND (tasks.status != 'TODO' OR NOT (EXISTS (SELECT leases.id
+FROM leases
+WHERE leases.id = tasks.parked_on AND leases.released_at IS NULL))) OR tasks.parked = 'later' AND tasks.parked_until IS
+    NULL OR tasks.parked != 'scope' AND tasks.parked_on IS NOT NULL
+ORDER BY tasks.id, tasks.parked
+
+LIMIT :limit;
+
+-- name: task_put_back
+-- why: Put a task back into the queue, in its old place; one whose time has not come waits for that.
+-- takes: task_id text
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant, scoped boolean, parked_on integer
+UPDATE tasks SET parked=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN
+    'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds',
+    clock_timestamp()))) THEN tasks.not_before ELSE NULL END, revision=(tasks.revision + 1), updated_at=(SELECT
+    date_trunc('milliseconds', clock_timestamp())), parked_on=NULL
+WHERE tasks.id = :task_id
+RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
+    tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
+    tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
+    tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
+    tasks.scoped, tasks.parked_on;
+
+-- name: wrong_cursors
+-- why: Consumers that read beyond the end of the log.
+-- takes: limit integer
+-- gives: id text, found text
+SELECT event_cursors.consumer AS id, CAST(event_cursors.delivered AS TEXT) AS found
+FROM event_cursors
+WHERE event_cursors.delivered > (SELECT coalesce(max(event_feed.position), 0) AS coalesce_1
+FROM event_feed) AND event_cursors.delivered > coalesce((SELECT counters.value
+FROM counters
+WHERE counters.kind = 'events_pruned'), 0)
+ORDER BY event_cursors.consumer, CAST(event_cursors.delivered AS TEXT)
+
+LIMIT :limit;
+
+-- name: wrong_counters
+-- why: Counters below a number that is used.
+-- takes: nothing
+-- gives: id text, used integer, last integer
+SELECT asked.id, asked.used, asked.last
+FROM (SELECT counters.kind AS id, (SELECT coalesce(max(tasks.number), 0) AS coalesce_1
+FROM tasks) AS used, counters.value AS last
+FROM counters
+WHERE counters.kind = 'task' UNION ALL SELECT counters.kind AS id, (SELECT coalesce(max(leases.fence), 0) AS coalesce_2
+FROM leases) AS used, counters.value AS last
+FROM counters
+WHERE counters.kind = 'fence') AS asked
+WHERE asked.last < asked.used
+ORDER BY asked.id;
+
+-- name: wrong_ids
+-- why: Tables with an id above the last that was given out.
+-- takes: nothing
+-- gives: id text, used integer, last integer
+SELECT asked.id, asked.used, asked.last
+FROM (SELECT 'events' AS id, (SELECT coalesce(max(events.id), 0) AS coalesce_1
+FROM events) AS used, CAST((SELECT CASE WHEN has_sequence_privilege(format('%I.%I', schemaname, sequencename), 'SELECT')
+    THEN coalesce(last_value, 0) END FROM pg_sequences
+WHERE schemaname = current_schema() AND sequencename = 'events_id_seq') AS BIGINT) AS last UNION ALL SELECT 'history' AS
+    id, (SELECT coalesce(max(history.id), 0) AS coalesce_2
+FROM history) AS used, CAST((SELECT CASE WHEN has_sequence_privilege(format('%I.%I', schemaname, sequencename),
+    'SELECT') THEN coalesce(last_value, 0) END FROM pg_sequences
+WHERE schemaname = current_schema() AND sequencename = 'history_id_seq') AS BIGINT) AS last UNION ALL SELECT 'notes' AS
+    id, (SELECT coalesce(max(notes.id), 0) AS coalesce_3
+FROM notes) AS used, CAST((SELECT CASE WHEN has_sequence_privilege(format('%I.%I', schemaname, sequencename), 'SELECT')
+    THEN coalesce(last_value, 0) END FROM pg_sequences
+WHERE schemaname = current_schema() AND sequencename = 'notes_id_seq') AS BIGINT) AS last UNION ALL SELECT 'worktrees'
+    AS id, (SELECT coalesce(max(worktrees.id), 0) AS coalesce_4
+FROM worktrees) AS used, CAST((SELECT CASE WHEN has_sequence_privilege(format('%I.%I', schemaname, sequencename),
+    'SELECT') THEN coalesce(last_value, 0) END FROM pg_sequences
+WHERE schemaname = current_schema() AND sequencename = 'worktrees_id_seq') AS BIGINT) AS last UNION ALL SELECT 'leases'
+    AS id, (SELECT coalesce(max(leases.id), 0) AS coalesce_5
+FROM leases) AS used, CAST((SELECT CASE WHEN has_sequence_privilege(format('%I.%I', schemaname, sequencename), 'SELECT')
+    THEN coalesce(last_value, 0) END FROM pg_sequences
+WHERE schemaname = current_schema() AND sequencename = 'leases_id_seq') AS BIGINT) AS last) AS asked
+WHERE asked.last < asked.used
+ORDER BY asked.id;

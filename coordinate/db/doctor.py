@@ -1,0 +1,297 @@
+"""The doctor looks beneath the rows: file and log, storage, versions, clock, rights, sessions in the way, the schema.
+
+It only looks, save that a repair lets a log that grew be written back and cut off. What cannot be among the rows
+themselves is for `coordinate.checkup`.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from coordinate import errors
+from coordinate.db import dialect, knowledge, migrate, schema
+from coordinate.db.portable import kind_of
+from coordinate.records import Symptom
+
+SHOWN_MAX = 20
+# Twice what SQLite lets a log grow to before it writes it back (1,000 pages of 4 KB), and room for one large change.
+LOG_BYTES_MAX = 16_000_000
+CLOCK_SECONDS_MAX = 5.0
+IDLE_SECONDS_MAX = 60
+
+# Defects of SQLite that concern a board: since when, before what it is cured, from which patch on of older lines too.
+DEFECTS = (
+    (
+        (3, 7, 0),
+        (3, 51, 3),
+        {(3, 44): 6, (3, 50): 7},
+        "the WAL-reset bug: two checkpoints at the moment of a commit may damage the file (very rare)",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What the place is, and what is wrong with it; `at_head` says whether the rows can be asked."""
+
+    facts: dict[str, Any]
+    symptoms: list[Symptom]
+    at_head: bool
+
+
+def examine(target: str, *, deep: bool = False, repair: bool = False) -> Examined:
+    """Look at a place. `deep` reads all of it: integrity, values that cannot be, the schema compared.
+
+    Raises what opening it raises: `NoBoard`, `NotABoard` (damaged), `Unreachable`.
+    """
+    standing = migrate.current(target)
+    facts: dict[str, Any] = {"database": standing.database, "revision": ", ".join(standing.revisions)}
+    symptoms = []
+    try:
+        knowledge.judge(list(standing.revisions), standing.window, standing.database, [])
+    except (errors.SchemaBehind, errors.SchemaAhead, errors.NotABoard) as error:
+        symptoms.append(_fault("schema", error.message, error.hint))
+    at_head = not symptoms and standing.at_head
+    look = _server if dialect.is_postgres(target) else _file
+    symptoms += look(target, facts, deep=deep, repair=repair)
+    if deep and at_head and (differences := migrate.check(target)):
+        hint = "somebody changed the tables past the migrations: change them back, or restore a backup"
+        symptoms.append(_fault("drift", "the tables are not those that this program expects", hint, *differences))
+    return Examined(facts, symptoms, at_head)
+
+
+def _fault(kind: str, said: str, hint: str = "", *found: str) -> Symptom:
+    return Symptom(kind, "fault", said, hint, "", found[:SHOWN_MAX], max(1, len(found)), False)
+
+
+def _warning(kind: str, said: str, hint: str = "", *found: str) -> Symptom:
+    return replace(_fault(kind, said, hint, *found), severity="warning")
+
+
+# --- a SQLite file ----------------------------------------------------------------------------------------------------
+
+
+def _file(target: str, facts: dict[str, Any], *, deep: bool, repair: bool) -> Iterator[Symptom]:
+    path = Path(target.removeprefix("sqlite:///")).absolute()
+    engine = dialect.SQLite(str(path), patience=1.0)
+    with closing(engine.connect()) as connection:
+        facts |= {
+            "engine": engine.name,
+            "version": sqlite3.sqlite_version,
+            "journal_mode": connection.execute("PRAGMA journal_mode").fetchone()[0],
+            "storage": dialect.file_system_of(path.parent),
+            "bytes": path.stat().st_size,
+        }
+        yield from (_warning("storage", warning) for warning in engine.warnings)
+        yield from (
+            _warning(
+                "version", f"SQLite {sqlite3.sqlite_version} has {defect}", "use a Python that links a newer SQLite"
+            )
+            for defect in defects_of(sqlite3.sqlite_version_info)
+        )
+        yield from _log(path, facts, connection, repair=repair)
+        yield from _file_rights(path)
+        yield from _clock_of_rows(connection)
+        if deep:
+            try:
+                yield from _integrity(connection)
+                yield from _values(connection)
+            except sqlite3.DatabaseError as error:
+                yield _damaged(str(error))
+
+
+def defects_of(version: tuple[int, int, int]) -> list[str]:
+    """What is known of a version of SQLite that may harm a board."""
+    return [
+        said
+        for since, cured, patched, said in DEFECTS
+        if since <= version < cured and not version[2] >= patched.get(version[:2], 1_000)
+    ]
+
+
+def _log(path: Path, facts: dict[str, Any], connection: sqlite3.Connection, *, repair: bool) -> Iterator[Symptom]:
+    """How large the log is, and who keeps it from being used anew."""
+    log = path.with_name(f"{path.name}-wal")
+    facts["wal_bytes"] = log.stat().st_size if log.exists() else 0
+    facts["wal_held_by"] = holders(path)
+    if facts["wal_bytes"] <= LOG_BYTES_MAX:
+        return
+    said = f"the log beside the file has grown to {facts['wal_bytes']:,} bytes: every read looks through it"
+    hint = "end the reader that has stayed in one transaction" if facts["wal_held_by"] else "no reader holds it now"
+    symptom = replace(_warning("log", said, hint, *facts["wal_held_by"]), repair="write it back and cut it off")
+    if repair:
+        busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        symptom = replace(symptom, repaired=1 - busy)
+    yield symptom
+
+
+def holders(path: Path) -> list[str]:
+    """The processes that stay in a read transaction, as `PID NAME`; the kernel lists their locks (Linux).
+
+    A reader locks one of five bytes of the shared memory for as long as its transaction lasts. Two looks tell one that
+    stays from one that passes.
+    """
+    staying = _lock_owners(path)
+    time.sleep(0.2 if staying else 0)
+    return [f"{pid} {_name(pid)}" for pid in sorted(staying & _lock_owners(path))]
+
+
+def _lock_owners(path: Path) -> set[int]:
+    try:
+        shared = path.with_name(f"{path.name}-shm").stat()
+        listed = Path("/proc/locks").read_text(encoding="ascii")
+    except OSError:
+        return set()
+    file = f"{os.major(shared.st_dev):02x}:{os.minor(shared.st_dev):02x}:{shared.st_ino}"
+    locks = [line.split() for line in listed.splitlines()]
+    read_marks = range(123, 128)
+    found = {int(lock[4]) for lock in locks if lock[1] == "POSIX" and lock[5] == file and int(lock[6]) in read_marks}
+    return found - {os.getpid()}
+
+
+def _name(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
+    return "of another container" if pid <= 0 else "gone"
+
+
+def _file_rights(path: Path) -> Iterator[Symptom]:
+    for place in (path, path.parent):
+        if not os.access(place, os.W_OK):
+            yield _fault("rights", f"this user may not write {place}", "even reading a board writes beside it")
+    if path.stat().st_mode & stat.S_IWOTH:
+        yield _warning("rights", f"every user of this machine may write {path}", "chmod o-w takes that away")
+
+
+def _clock_of_rows(connection: sqlite3.Connection) -> Iterator[Symptom]:
+    """Here the clock is the host's: a row of the future was written by another clock, or before this one was set."""
+    newest = None
+    with suppress(sqlite3.OperationalError):  # an older schema has no events
+        newest = connection.execute("SELECT created_at FROM events ORDER BY id DESC LIMIT 1").fetchone()
+    ahead = 0.0 if newest is None else (datetime.fromisoformat(newest[0]) - datetime.now(UTC)).total_seconds()
+    if ahead > CLOCK_SECONDS_MAX:
+        said = f"the newest event lies {ahead:,.0f} s in the future: leases of that time end so much later"
+        yield _warning("clock", said, "compare the clocks of the hosts that use this file")
+
+
+def _integrity(connection: sqlite3.Connection) -> Iterator[Symptom]:
+    verdict = [row[0] for row in connection.execute(f"PRAGMA integrity_check({SHOWN_MAX})")]
+    if verdict != ["ok"]:
+        yield _damaged(*verdict)
+    broken = connection.execute("PRAGMA foreign_key_check").fetchall()
+    if broken:
+        found = [f"{table} row {row}: no such {parent}" for table, row, parent, _ in broken]
+        yield _fault("parents", "rows whose parent is gone", "somebody deleted past the program", *found)
+
+
+def _damaged(*found: str) -> Symptom:
+    return _fault("integrity", "the file is damaged", "restore a backup, and look at the disk", *found)
+
+
+# The one shape of a moment: 2030-01-31T12:00:00.000Z
+_MOMENT = "-".join(["[0-9]" * 4, "[0-9]" * 2, "[0-9]" * 2 + "T"]) + ":".join(["[0-9]" * 2] * 3) + ".[0-9][0-9][0-9]Z"
+# By kind, when a value is none that the program writes. (Any column of SQLite takes anything.)
+_CANNOT_BE = {
+    "integer": "typeof({0}) <> 'integer'",
+    "boolean": "typeof({0}) <> 'integer' OR {0} NOT IN (0, 1)",
+    "instant": f"typeof({{0}}) <> 'text' OR {{0}} NOT GLOB '{_MOMENT}'",
+    "text": "typeof({0}) <> 'text' OR instr({0}, char(0)) > 0",
+    "json": "typeof({0}) <> 'text' OR NOT json_valid({0})",
+}
+
+
+def _values(connection: sqlite3.Connection) -> Iterator[Symptom]:
+    """Values that Postgres would refuse, or that the program would not understand."""
+    found: list[str] = []
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    for table in schema.metadata.sorted_tables:
+        columns = [column for column in table.c if schema.belongs(column, "sqlite")]
+        if table.name in tables:
+            wrong = {
+                column.name: f"{column.name} IS NOT NULL AND ({_CANNOT_BE[kind_of(column.type)].format(column.name)})"
+                for column in columns
+            }
+            named = " ".join(f"WHEN {test} THEN '{name}'" for name, test in wrong.items())
+            asked = f"SELECT rowid, CASE {named} END AS what FROM {table.name} WHERE what IS NOT NULL LIMIT {SHOWN_MAX}"
+            found += [f"{table.name} row {row}: {what}" for row, what in connection.execute(asked)]
+    if found:
+        yield _fault("values", "values that the program never writes", "set them right by hand", *found)
+
+
+# --- a Postgres server ------------------------------------------------------------------------------------------------
+
+
+def _server(target: str, facts: dict[str, Any], *, deep: bool, repair: bool) -> Iterator[Symptom]:
+    engine = dialect.open_engine(target, create=False, patience=5.0, synchronous="FULL")
+    try:
+        connection = engine.connect()
+    except dialect.Interrupted as interrupted:
+        raise interrupted.error from None
+
+    def ask(sql: str) -> list[Any]:
+        return list(engine.execute(connection, sql, []).fetchall())
+
+    try:
+        names = ("version", "role", "schema", "read_only", "sessions", "sessions_max")
+        facts |= {"engine": engine.name, **dict(zip(names, ask(_ABOUT)[0], strict=True))}
+        (now,) = ask("SELECT clock_timestamp()")[0]
+        apart = abs((now - datetime.now(UTC)).total_seconds())
+        if facts["read_only"]:
+            said = "the server accepts no writes: it is a standby, or set to read only"
+            yield _warning("read_only", said, "name the primary, or several hosts with target_session_attrs=read-write")
+        if apart > CLOCK_SECONDS_MAX:
+            said = f"the clocks of this host and of the server are {apart:,.0f} s apart"
+            yield _warning(
+                "clock", said, "harmless for the board, whose clock is the server's; not for reading its times"
+            )
+        if missing := [f"{table}: {right}" for table, right in ask(_RIGHTS)]:
+            hint = "a DBA can grant them: coordinate db grant ROLE prints how"
+            yield _fault("rights", f"the role {facts['role']} lacks rights", hint, *missing)
+        if idle := [f"{pid} ({program or 'no name'}), {seconds} s" for pid, program, seconds in ask(_IDLE)]:
+            said = f"sessions idle in a transaction for more than {IDLE_SECONDS_MAX} s: they block upgrades and vacuum"
+            yield _warning("idle_in_transaction", said, "end them where they come from", *idle)
+        if invalid := [name for (name,) in ask(_INVALID)]:
+            hint = "a build that failed: REINDEX INDEX CONCURRENTLY, as the owner of the tables"
+            yield _fault("indexes", "indexes that are not valid and serve nobody", hint, *invalid)
+        if bloated := [f"{table}: {dead:,} dead, {live:,} live" for table, dead, live in ask(_DEAD)]:
+            hint = "VACUUM them, and see the advice on autovacuum in the documentation"
+            yield _warning("dead_rows", "tables with more dead rows than live ones", hint, *bloated)
+    finally:
+        engine.close(connection)
+
+
+_HERE = "n.nspname = current_schema()"
+_ABOUT = """
+    SELECT current_setting('server_version'), current_user::text, current_schema()::text,
+           pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on',
+           (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()),
+           current_setting('max_connections')::int"""
+_RIGHTS = f"""
+    SELECT c.relname, r.needed FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     CROSS JOIN (VALUES ('SELECT'), ('INSERT'), ('UPDATE'), ('DELETE')) r(needed)
+     WHERE {_HERE} AND c.relkind = 'r' AND NOT has_table_privilege(c.oid, r.needed)
+       AND c.relname IN ({", ".join(f"'{name}'" for name in sorted(schema.metadata.tables))})
+       AND (c.relname <> 'schema_window' OR r.needed = 'SELECT')
+    UNION ALL
+    SELECT p.proname, 'EXECUTE' FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+     WHERE {_HERE} AND p.proname = 'coordinate_number_events' AND NOT has_function_privilege(p.oid, 'EXECUTE')
+     ORDER BY 1, 2"""
+_IDLE = f"""
+    SELECT pid, application_name, extract(epoch FROM clock_timestamp() - state_change)::bigint FROM pg_stat_activity
+     WHERE datname = current_database() AND state LIKE 'idle in transaction%'
+       AND state_change < clock_timestamp() - interval '{IDLE_SECONDS_MAX} s' ORDER BY pid"""
+_INVALID = f"""
+    SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+      JOIN pg_namespace n ON n.oid = c.relnamespace WHERE {_HERE} AND NOT i.indisvalid ORDER BY 1"""
+_DEAD = """
+    SELECT relname, n_dead_tup, n_live_tup FROM pg_stat_user_tables
+     WHERE schemaname = current_schema() AND n_dead_tup > 10000 AND n_dead_tup > n_live_tup ORDER BY relname"""
