@@ -6,6 +6,7 @@ from datetime import datetime
 
 from coordinate import inputs
 from coordinate.db.engine import Tx
+from coordinate.errors import InvalidState
 
 
 def take(tx: Tx, kind: str, count: int = 1) -> tuple[int, datetime]:
@@ -29,7 +30,8 @@ def counter_next(tx: Tx, *, kind: str, floor: int = 0, count: int = 1, project: 
     """Mint `count` (1 to 1,000) numbers of a kind, each above `floor` and above every number minted before.
 
     Numbers of a project and kind rise and never return; whoever mints at the same moment gets others. `floor` seeds a
-    counter whose numbers are used elsewhere already; one below what was minted changes nothing.
+    counter whose numbers are used elsewhere already; one below what was minted changes nothing. Numbers end at
+    2^63 - 1: a call that would go beyond is refused as `InvalidState`, and mints nothing.
     """
     kind, project = inputs.name(kind, "kind"), inputs.name(project, "project")
     if "/" in kind:
@@ -38,5 +40,9 @@ def counter_next(tx: Tx, *, kind: str, floor: int = 0, count: int = 1, project: 
     count = inputs.integer(count, "count", least=1, most=inputs.IDS_MAX)
     # The last slash parts project and kind, and keeps the counters of users apart from the board's own.
     row = tx.one("counter_next", kind=f"{project}/{kind}", floor=floor, count=count)
-    assert row is not None
+    if row is None:
+        raise InvalidState(
+            f"the counter {kind} of project {project} has fewer than {count} numbers left below 2^63",
+            hint="count on under another kind",
+        )
     return list(range(int(row.value) - count + 1, int(row.value) + 1))

@@ -1,4 +1,4 @@
-"""The few operations that touch two wings: claiming a task with its scopes, and the sweep.
+"""The few operations that touch two wings: claiming tasks with scopes, scopes and worktrees, and the sweep.
 
 Taking a task and taking its scopes is one decision in one transaction. A task whose scopes another holds is set aside
 on the lease that is in the way, so that the next claimer does not meet it again; when that lease ends, by release,
@@ -7,13 +7,15 @@ sweep, merge or mere time, the task is back in its old place.
 
 from __future__ import annotations
 
-from coordinate import inputs, leases
+from collections.abc import Sequence
+
+from coordinate import inputs, leases, paths
 from coordinate.db.engine import Row, Tx
-from coordinate.errors import Held
-from coordinate.fleet import agents
+from coordinate.errors import Held, InvalidState
+from coordinate.fleet import agents, scopes, worktrees
 from coordinate.frozen import dataclass
-from coordinate.records import Claim, Swept
-from coordinate.work import claims
+from coordinate.records import Claim, Lease, OpenedWorktree, Scopes, Swept, Worktree
+from coordinate.work import claims, story
 
 SWEEP_MAX = 100
 SWEEP_ALONG = 10
@@ -44,8 +46,8 @@ def claim_batch(
 ) -> Look:
     """One look for up to `count` ready tasks, taken with their scopes in the queue's order; `wait` for locked ones.
 
-    A task whose declared scopes another holds is set aside and passed over. What is due is set right first. Both are
-    bounded: when nothing else came of it, the caller commits and looks again.
+    A task whose declared scopes another holds is set aside and passed over. What is due is set right first, in a look
+    of its own. All is bounded: when nothing else came of it, the caller commits and looks again.
     """
     queue = claims.queue_of(
         role=role,
@@ -56,7 +58,8 @@ def claim_batch(
         agent=agent,
         session=session,
     )
-    more = claims.set_due_right(tx)
+    if claims.set_due_right(tx):
+        return Look([], more=True)
     taken: list[Row] = []
     aside = 0
     while len(taken) < count and aside < SET_ASIDE_MAX:
@@ -71,7 +74,7 @@ def claim_batch(
         return Look(claims.claimed(tx, taken, queue.agent, session))
     # A holder that died may be all that is in the way.
     swept = agents.end_stale(tx, limit=SWEEP_ALONG)[0]
-    return Look([], more=more or aside > 0 or bool(swept), locked=not wait and claims.any_locked(tx, queue))
+    return Look([], more=aside > 0 or bool(swept), locked=not wait and claims.any_locked(tx, queue))
 
 
 def claim_task(
@@ -105,14 +108,14 @@ def _with_scopes(tx: Tx, row: Row, agent: str, session: str | None) -> Row | Non
     patterns = [each.pattern for each in tx.all("scopes_of", ids=[row.id])]
     if not patterns:
         return None
-    leases.lock_scopes(tx, row.project)
     caller = leases.Caller(agent, session, row.id)
+    _alone(tx, patterns, project=row.project, caller=caller)
     blocker = leases.blocker_of(tx, patterns, project=row.project, caller=caller)
     if blocker is None:
         _, own, past = leases.conflicts_of(tx, patterns, project=row.project, mode="exclusive", caller=caller)
         leases.end(tx, past, reason="expired", by=agent)
         # What the session holds for itself may end before the task does; only what is the task's own need not be taken.
-        held = {each.resource for each in own if each.task_id == row.id}
+        held = {each.resource for each in own if each.task_id == row.id and each.mode == "exclusive"}
         leases.grant_scopes(
             tx,
             [pattern for pattern in patterns if pattern not in held],
@@ -136,6 +139,175 @@ def _with_scopes(tx: Tx, row: Row, agent: str, session: str | None) -> Row | Non
         parked_until=None if living is None else living.expires_at,
     )
     return blocker
+
+
+def _alone(tx: Tx, patterns: Sequence[str], *, project: str, caller: leases.Caller) -> None:
+    """From here on nobody else grants a scope in the project, and no hold that is past keeps one of these.
+
+    A task whose hold is past loses it to whoever takes one of its scopes: so what is held has all that it declares.
+    """
+    leases.lock_scopes(tx, project)
+    for task_id in leases.late_holds(tx, patterns, project=project, caller=caller):
+        claims.take_back(tx, task_id)
+
+
+# --- scopes and worktrees ---------------------------------------------------------------------------------------------
+
+
+def claim_scopes(
+    tx: Tx,
+    *,
+    patterns: Sequence[str],
+    mode: str = "exclusive",
+    task: str | None = None,
+    project: str | None = None,
+    ttl_seconds: int = leases.TTL_SECONDS,
+    fences: Sequence[int] = (),
+    agent: str = "",
+    session: str | None = None,
+) -> Scopes:
+    """Claim a set of paths or globs, all or none; of two that overlap at the same moment exactly one is granted.
+
+    `mode` is `exclusive`, or `shared` with others that share. They last `ttl_seconds` (1 to 604,800) unless renewed.
+    `task` (a handle or id) binds them to a held task instead: they last as long as its hold, which is renewed by this.
+    `project` is the task's, or `default`. What the session holds itself, or shows the `fences` of, is no conflict;
+    claimed again it is renewed. What sessions long silent hold is ended first, and a hold on a task that is past ends
+    where its scopes are taken. Not granted: `conflicts` say pattern, holder, task, since when and until when, and no
+    lease is written. Raises `InvalidInput`, `StaleClaim` when the task is not the caller's, or `InvalidState` when a
+    held pattern is bound to another task, or the task is of another project.
+    """
+    wanted = scopes.canonical(patterns)
+    mode = inputs.one_of(mode, "mode", ("exclusive", "shared"))
+    agent, project = inputs.agent(agent), None if project is None else inputs.name(project, "project")
+    ttl = inputs.lease_seconds(ttl_seconds, "ttl_seconds")
+    shown = scopes.shown_fences(fences)
+    task_id = attempt = None
+    if task is not None:
+        seen = scopes.held_task(tx, "task", task, agent, project)
+        task_id, project = str(seen.id), str(seen.project)
+    project = project or "default"
+    caller = leases.Caller(agent, session, task_id, shown)
+    _alone(tx, wanted, project=project, caller=caller)
+    agents.end_stale(tx, limit=SWEEP_ALONG)
+    if task_id is not None:
+        attempt = int(scopes.held_task(tx, "task_lock", str(task), agent, project).attempt)
+    conflicts, own, past = leases.conflicts_of(tx, wanted, project=project, mode=mode, caller=caller)
+    if conflicts:
+        return Scopes(False, (), tuple(conflicts))
+    leases.end(tx, past, reason="expired", by=agent)
+    again = {row.resource: row for row in own if row.mode in (mode, "exclusive")}
+    kept: list[Lease] = []
+    for pattern in [each for each in wanted if each in again]:
+        row = again[pattern]
+        if task_id is not None and row.task_id not in (None, task_id):
+            raise InvalidState(
+                f"{pattern} is held for {row.task_id}, not for {task_id}",
+                hint="release it first, or leave --task away",
+                task_id=row.task_id,
+            )
+        if task_id is not None:
+            tx.run("lease_bind", id=row.id, task_id=task_id, attempt=attempt)
+        renewed = tx.one("lease_renew", fence=row.fence, ttl_seconds=ttl)
+        kept.append(leases.lease_of(renewed or row))
+    fresh = leases.grant_scopes(
+        tx,
+        [pattern for pattern in wanted if pattern not in again],
+        project=project,
+        mode=mode,
+        agent=agent,
+        session=session,
+        task_id=task_id,
+        attempt=attempt,
+        ttl_seconds=ttl,
+    )
+    granted = [*kept, *fresh]
+    if task_id is not None:
+        tx.run("task_scoped", task_id=task_id)
+        claims.keep_alive(tx, handle=f"{task_id}@{attempt}", agent=agent)
+        bound = {row.id: row for row in tx.all("leases_of_tasks", ids=[task_id], limit=inputs.LIST_MAX)}
+        granted = [leases.lease_of(bound[lease.id]) if lease.id in bound else lease for lease in granted]
+    return Scopes(True, tuple(granted), ())
+
+
+def open_worktree(
+    tx: Tx,
+    *,
+    task: str,
+    branch: str,
+    root: str,
+    base: str = "",
+    patterns: Sequence[str] = (),
+    agent: str = "",
+    session: str | None = None,
+) -> OpenedWorktree:
+    """Open a working copy for a task that the caller holds, with its scopes; of two at once exactly one is opened.
+
+    `patterns` default to what the task declares; what is held for the task already goes over to the worktree, and is
+    shared with nobody from then on. Every other open worktree, the session's own too, and every live scope of others
+    is looked at: a conflict is an answer, and nothing is written. Raises `Held` when the task has an open worktree,
+    `InvalidState` when there is nothing to hold.
+    """
+    agent = inputs.agent(agent)
+    branch = inputs.line(branch, "branch", limit=inputs.TITLE_MAX)
+    root = inputs.line(root, "root", limit=inputs.REASON_MAX)
+    base = inputs.text(base, "base", limit=inputs.TITLE_MAX)
+    task_id, attempt = inputs.handle(task)
+    project = story.find(tx, task_id).project
+    declared = [each.pattern for each in tx.all("scopes_of", ids=[task_id])]
+    wanted = scopes.canonical(patterns if isinstance(patterns, str) or patterns else declared or ["."])
+    caller = leases.Caller(agent, session, task_id)
+    _alone(tx, wanted, project=project, caller=caller)
+    row = story.find(tx, task_id, lock=True)
+    if row.assigned_agent != agent or row.project != project or (attempt is not None and row.attempt != attempt):
+        raise InvalidState(
+            f"{agent} does not hold {task_id}",
+            hint="claim the task first",
+            holder=row.assigned_agent,
+            status=row.status,
+        )
+    # What is held for the task may be shared with others until now.
+    covered = list(dict.fromkeys([*wanted, *(each.resource for each in tx.all("leases_of_task", task_id=task_id))]))
+    conflicts, own, past = leases.conflicts_of(tx, covered, project=project, mode="exclusive", caller=caller)
+    conflicts += [
+        leases.conflict_of(pattern, each)
+        for each in own
+        if each.worktree_id is not None and each.task_id != task_id
+        for pattern in covered
+        if paths.overlaps(pattern, each.resource)
+    ]
+    if conflicts:
+        return OpenedWorktree(None, (), tuple(conflicts))
+    made = tx.one(
+        "worktree_insert",
+        task_id=task_id,
+        agent=agent,
+        session=session,
+        project=project,
+        branch=branch,
+        root=root,
+        base=base,
+    )
+    if made is None:
+        raise Held(f"{task_id} has an open worktree already", hint="see: coordinate worktree list", task_id=task_id)
+    leases.end(tx, past, reason="expired", by=agent)
+    kept = [leases.lease_of(each) for each in tx.all("leases_bind", task_id=task_id, worktree_id=made.id)]
+    missing = [pattern for pattern in wanted if pattern not in {lease.resource for lease in kept}]
+    granted = leases.grant_scopes(
+        tx,
+        missing,
+        project=project,
+        mode="exclusive",
+        agent=agent,
+        session=session,
+        task_id=task_id,
+        attempt=int(row.attempt),
+        worktree_id=int(made.id),
+    )
+    # Whoever takes or ends the task looks at leases from now on.
+    tx.run("task_scoped", task_id=task_id)
+    worktree = Worktree(**made._asdict())
+    worktrees.log(tx, "worktree.opened", worktree, agent)
+    return OpenedWorktree(worktree, tuple(kept + granted), ())
 
 
 def sweep(tx: Tx, *, limit: int = SWEEP_MAX, agent: str = "") -> Swept:

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from coordinate import counters, events, paths
+from coordinate import counters, events, inputs, paths
 from coordinate.db.engine import Row, Tx
+from coordinate.errors import InvalidState
 from coordinate.records import Conflict, Lease
 
 TTL_SECONDS = 900
@@ -49,16 +50,17 @@ def conflicts_of(
 ) -> tuple[list[Conflict], list[Row], list[Row]]:
     """What stands in the way of a claim, as (conflicts, own leases that overlap, leases that are past).
 
-    Patterns are canonical.
+    Patterns are canonical. The scopes of a hold that is past are none of these: whoever claims takes that back first.
     """
     found: list[Conflict] = []
     own: dict[int, Row] = {}
     past: dict[int, Row] = {}
     for pattern, row in _overlapping(tx, patterns, project):
-        if not row.live:
-            past[row.id] = row
-        elif caller.owns(row):
+        if caller.owns(row) and (row.live or row.task_id is not None):
             own[row.id] = row
+        elif not row.live:
+            if row.task_id is None:
+                past[row.id] = row
         elif mode == "exclusive" or row.mode == "exclusive":
             found.append(conflict_of(pattern, row))
     return found, list(own.values()), list(past.values())
@@ -69,6 +71,12 @@ def blocker_of(tx: Tx, patterns: Sequence[str], *, project: str, caller: Caller)
     in_the_way = [row for _, row in _overlapping(tx, patterns, project) if row.live and not caller.owns(row)]
     # What has no end last of all ends by time: whoever waits for it is not woken in vain before.
     return max(in_the_way, key=lambda row: (row.expires_at is None, row.expires_at or row.acquired_at), default=None)
+
+
+def late_holds(tx: Tx, patterns: Sequence[str], *, project: str, caller: Caller) -> list[str]:
+    """Tasks of others whose hold is past and whose scopes overlap: who takes those takes the task back with them."""
+    rows = [row for _, row in _overlapping(tx, patterns, project) if not row.live and not caller.owns(row)]
+    return sorted({row.task_id for row in rows if row.task_id is not None})
 
 
 def _overlapping(tx: Tx, patterns: Sequence[str], project: str) -> Iterator[tuple[str, Row]]:
@@ -166,8 +174,44 @@ def end_of_task(tx: Tx, task_id: str, *, reason: str, by: str) -> list[Lease]:
 
 
 def give(tx: Tx, task_id: str, *, to: str, attempt: int) -> None:
-    """What is bound to a transferred task goes with it; an open worktree stays its agent's until it is adopted."""
+    """What is bound to a transferred task goes with it; an open worktree stays its agent's until it is adopted.
+
+    After `lock_scopes`. Raises `InvalidState` when something that overlaps would stay behind.
+    """
+    refuse_split(tx, tx.all("leases_of_task", task_id=task_id))
     tx.all("leases_give", task_id=task_id, agent=to, attempt=attempt)
+
+
+def refuse_split(tx: Tx, going: Sequence[Row]) -> None:
+    """Raise `InvalidState` when what goes to another agent overlaps a lease that would not go with it.
+
+    Within one session two leases may overlap; between two agents they must not.
+    """
+    for row in going:
+        for _, stays in _overlapping(tx, [row.resource], row.project):
+            shared = row.mode == stays.mode == "shared"
+            if not stays.live or stays.task_id == row.task_id or shared:
+                continue
+            kept = f"for {stays.task_id}" if stays.task_id else f"with fence {stays.fence}"
+            raise InvalidState(
+                f"{row.resource} cannot go to another: {stays.agent} holds {stays.resource} {kept}, which overlaps it",
+                hint=f"{stays.agent} lets go of {stays.resource} first",
+                holder=stays.agent,
+                resource=stays.resource,
+                task_id=stays.task_id,
+            )
+
+
+def refuse_move(tx: Tx, ids: Sequence[str], project: str) -> None:
+    """Raise `InvalidState` when scopes of another project are bound to one of these (locked) tasks."""
+    for row in tx.all("leases_of_tasks", ids=list(ids), limit=inputs.LIST_MAX):
+        if row.project != project:
+            raise InvalidState(
+                f"{row.task_id} has scopes in project {row.project}, held by {row.agent}: {row.resource}",
+                hint="move it when its hold is over and its worktree closed",
+                task_id=row.task_id,
+                holder=row.agent,
+            )
 
 
 def keep_with_task(tx: Tx, task_id: str, until: datetime) -> None:

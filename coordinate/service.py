@@ -114,7 +114,7 @@ class Coordinator:
     tell_losses = write(agents.tell_losses)
 
     # --- fleet: scopes and locks
-    claim_scopes = write(scopes.claim_scopes)
+    claim_scopes = write(flows.claim_scopes)
     check_scopes = read(scopes.check_scopes)
     list_leases = read(scopes.list_leases)
     renew_leases = write(scopes.renew_leases)
@@ -124,7 +124,7 @@ class Coordinator:
     renew_lock = write(locks.renew_lock)
 
     # --- fleet: worktrees, replay, counters, sweep
-    open_worktree = write(worktrees.open_worktree)
+    open_worktree = write(flows.open_worktree)
     set_worktree_state = write(worktrees.set_worktree_state)
     close_worktree = write(worktrees.close_worktree)
     adopt_worktree = write(worktrees.adopt_worktree)

@@ -29,9 +29,11 @@ from coordinate.db.schema import (
     events,
     leases,
     schema_window,
+    task_scopes,
     tasks,
 )
 from coordinate.db.statements import Statements
+from coordinate.inputs import BIGINT_MAX
 
 STATEMENTS = Statements("shared: the schema's age, counters, events")
 add = STATEMENTS.add
@@ -442,14 +444,26 @@ add(
     .limit(given_integer("limit")),
 )
 add(
+    "leases_of_tasks",
+    "Unreleased leases bound to tasks, by their hold or by an open worktree.",
+    select(*_LEASE).where(_HELD, among(lease.task_id, "ids")).order_by(lease.id).limit(given_integer("limit")),
+)
+add(
+    "scopes_free",
+    "Scopes of a session that neither a held task nor an open worktree keeps.",
+    select(*_LEASE)
+    .where(_SCOPE, _HELD, lease.session_id == given_text("session"), lease.task_id.is_(None))
+    .order_by(lease.id)
+    .limit(given_integer("limit")),
+)
+add(
     "scopes_of_session",
-    "What a session holds of some patterns; what an open worktree keeps ends with that.",
+    "What a session holds of some patterns, also what a held task or an open worktree keeps.",
     select(*_LEASE)
     .where(
         _SCOPE,
         _HELD,
         lease.session_id == given_text("session"),
-        lease.worktree_id.is_(None),
         lease.project == given_text("project"),
         among(lease.resource, "resources"),
     )
@@ -488,17 +502,37 @@ add(
 )
 add(
     "leases_bind",
-    "What is bound to a task belongs to its open worktree from now on, and has no end.",
+    "What is bound to a task belongs to its open worktree from now on, shared with nobody, and has no end.",
     update(leases)
     .where(_HELD, lease.task_id == given_text("task_id"), lease.worktree_id.is_(None), _SCOPE)
-    .values(worktree_id=given_integer("worktree_id"), expires_at=const(None))
+    .values(worktree_id=given_integer("worktree_id"), mode=const("exclusive"), expires_at=const(None))
     .returning(*_LEASE),
 )
 add(
+    "leases_return",
+    "A worktree is over, the hold on its task is not: what the task declares, or had before, lasts as long as that.",
+    update(leases)
+    .where(
+        _HELD,
+        lease.worktree_id == given_integer("worktree_id"),
+        or_(
+            lease.acquired_at < given_instant("opened_at"),
+            lease.resource.in_(select(task_scopes.c.pattern).where(task_scopes.c.task_id == lease.task_id)),
+        ),
+    )
+    .values(
+        worktree_id=const(None),
+        agent=given_text("agent"),
+        session_id=given_text("session"),
+        attempt=given_integer("attempt"),
+        expires_at=given_instant("until"),
+    ),
+)
+add(
     "leases_past",
-    "A batch of leases whose time is over, locked; the longest past first.",
+    "A batch of leases whose time is over, locked; the longest past first. What a task keeps ends with its hold.",
     select(*_LEASE)
-    .where(_PAST)
+    .where(_PAST, lease.task_id.is_(None))
     .order_by(lease.expires_at, lease.id)
     .limit(given_integer("limit"))
     .with_for_update(skip_locked=True),
@@ -555,5 +589,7 @@ add(
     _minting.on_conflict_do_update(
         index_elements=["kind"],
         set_={"value": greatest(counters.c.value, given_integer("floor")) + given_integer("count")},
+        # No row comes back where the numbers end: the engines would go on differently, and both wrongly.
+        where=greatest(counters.c.value, given_integer("floor")) <= const(BIGINT_MAX) - given_integer("count"),
     ).returning(counters.c.value),
 )

@@ -153,7 +153,9 @@ def keep(tx: Tx, *, session: str) -> None:
     tx.run("session_beat", id=session)
     leases.end(tx, tx.all("session_past_leases", id=session, limit=END_BATCH), reason="expired", by="system")
     tx.run("session_renew_leases", id=session)
-    tx.run("session_renew_tasks", id=session)
+    for row in tx.all("session_renew_tasks", id=session):
+        if row.scoped:
+            leases.keep_with_task(tx, row.id, row.lease_until)
 
 
 def heartbeat(tx: Tx, *, session: str | None = None) -> Session:

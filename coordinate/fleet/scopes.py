@@ -1,8 +1,7 @@
 """Scope leases: which paths somebody means to change. No two agents hold overlapping scopes, unless both share.
 
-A claim takes all of its patterns or none. On Postgres it takes one advisory lock a project, looks in the next
-statement, and writes then; on SQLite the write transaction is the lock. The taker ends every expired lease that it
-meets, with its event. A conflict is an answer, not an error.
+A claim takes all of its patterns or none; it ends what is past, also the hold on a task, so it stands in `flows.py`.
+Here is who may renew and release. What a held task or an open worktree keeps ends with that, and not singly.
 """
 
 from __future__ import annotations
@@ -12,76 +11,10 @@ from collections.abc import Sequence
 from coordinate import inputs, leases, paths
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import Held, InvalidInput, InvalidState, NotFound, StaleClaim
-from coordinate.fleet import agents
 from coordinate.records import Lease, Scopes
 
 PATTERNS_MAX = 100
-# How many silent sessions a claim ends first.
-STALE_ALONG = 10
 FENCES_MAX = 1_000
-
-
-def claim_scopes(
-    tx: Tx,
-    *,
-    patterns: Sequence[str],
-    mode: str = "exclusive",
-    task: str | None = None,
-    project: str = "default",
-    ttl_seconds: int = leases.TTL_SECONDS,
-    fences: Sequence[int] = (),
-    agent: str = "",
-    session: str | None = None,
-) -> Scopes:
-    """Claim a set of paths or globs, all or none; of two that overlap at the same moment exactly one is granted.
-
-    `mode` is `exclusive`, or `shared` with others that share. `task` (a handle or id) binds the leases to a held task:
-    they end with its hold. They last `ttl_seconds` (1 to 604,800) unless renewed. What the session holds itself, or
-    shows the `fences` of, is no conflict; claimed again it is renewed. What sessions long silent hold is ended first.
-    Not granted: `conflicts` say pattern, holder, task, since when and until when, and no lease is written. Raises
-    `InvalidInput`, or `InvalidState` when a held pattern is bound to another task.
-    """
-    wanted = canonical(patterns)
-    mode = inputs.one_of(mode, "mode", ("exclusive", "shared"))
-    project, agent = inputs.name(project, "project"), inputs.agent(agent)
-    ttl = inputs.lease_seconds(ttl_seconds, "ttl_seconds")
-    shown = _fences(fences)
-    task_id, attempt = (None, None) if task is None else _held_task(tx, "task_lock", task, agent)
-    agents.end_stale(tx, limit=STALE_ALONG)
-    leases.lock_scopes(tx, project)
-    caller = leases.Caller(agent, session, task_id, shown)
-    conflicts, own, past = leases.conflicts_of(tx, wanted, project=project, mode=mode, caller=caller)
-    if conflicts:
-        return Scopes(False, (), tuple(conflicts))
-    leases.end(tx, past, reason="expired", by=agent)
-    again = {row.resource: row for row in own if row.mode in (mode, "exclusive")}
-    kept: list[Lease] = []
-    for pattern in [each for each in wanted if each in again]:
-        row = again[pattern]
-        if task_id is not None and row.task_id not in (None, task_id):
-            raise InvalidState(
-                f"{pattern} is held for {row.task_id}, not for {task_id}",
-                hint="release it first, or leave --task away",
-                task_id=row.task_id,
-            )
-        if task_id is not None:
-            tx.run("lease_bind", id=row.id, task_id=task_id, attempt=attempt)
-        renewed = tx.one("lease_renew", fence=row.fence, ttl_seconds=ttl)
-        kept.append(leases.lease_of(renewed or row))
-    fresh = leases.grant_scopes(
-        tx,
-        [pattern for pattern in wanted if pattern not in again],
-        project=project,
-        mode=mode,
-        agent=agent,
-        session=session,
-        task_id=task_id,
-        attempt=attempt,
-        ttl_seconds=ttl,
-    )
-    if task_id is not None:
-        tx.run("task_scoped", task_id=task_id)
-    return Scopes(True, tuple(kept + fresh), ())
 
 
 def check_scopes(
@@ -101,8 +34,8 @@ def check_scopes(
     whose handle the agent shows, or the leases whose `fences` it shows, are the caller's own (`leases`).
     """
     wanted = canonical(patterns)
-    shown = _fences(fences)
-    task_id = None if task is None else _held_task(tx, "task", task, inputs.agent(agent))[0]
+    shown = shown_fences(fences)
+    task_id = None if task is None else str(held_task(tx, "task", task, inputs.agent(agent)).id)
     conflicts, own, _ = leases.conflicts_of(
         tx,
         wanted,
@@ -146,9 +79,10 @@ def renew_leases(
     agent: str = "",
     session: str | None = None,
 ) -> list[Lease]:
-    """Renew leases by their fences, each to its own length (or `ttl_seconds`) from now; all or none.
+    """Renew scopes by their fences, each to its own length (or `ttl_seconds`) from now; all or none.
 
-    Never to less, and never one that is past: `StaleClaim` says which was lost. `Held` when one is another's.
+    Never to less, and never one that is past: `StaleClaim` says which was lost. `Held` when one is another's. Locks are
+    renewed by `renew_lock`.
     """
     agent = inputs.agent(agent)
     ttl = None if ttl_seconds is None else inputs.lease_seconds(ttl_seconds, "ttl_seconds")
@@ -175,33 +109,37 @@ def release_leases(
     agent: str = "",
     session: str | None = None,
 ) -> list[Lease]:
-    """Release leases by fence, or the session's own by pattern, or (`every`) up to 1,000 of what the session holds.
+    """Release scopes by fence, or the session's own by pattern, or (`every`) up to 1,000 that the session holds.
 
-    Without any of the three it is refused: it never means everything by accident. `every` leaves what belongs to a
-    held task, which ends with its hold; what belongs to an open worktree is released only by closing that. Releasing
-    what is released already changes nothing. Raises `Held` when a fence is another's.
+    Without any of the three it is refused: it never means everything by accident. Scopes of a held task or an open
+    worktree end with that: `every` leaves them, and naming one raises `InvalidState`. Releasing what is released
+    already changes nothing. Locks are given back by `release_lock`. Raises `Held` when a fence is another's.
     """
     agent, project = inputs.agent(agent), inputs.name(project, "project")
-    every, shown = inputs.flag(every, "every"), _fences(fences)
+    every, shown = inputs.flag(every, "every"), shown_fences(fences)
     wanted = canonical(patterns) if isinstance(patterns, str) or patterns else []
     if not shown and not wanted and not every:
         raise InvalidInput("nothing is named to release", hint="name fences or patterns, or say --all", field="fences")
-    rows = [row for fence in shown if (row := _own(tx, fence, agent, session, ended_ok=True)).released_at is None]
-    if kept := next((row for row in rows if row.worktree_id is not None), None):
-        raise InvalidState(
-            f"{kept.resource} (fence {kept.fence}) belongs to the open worktree of {kept.task_id}",
-            hint="close it: coordinate worktree close",
-            task_id=kept.task_id,
-        )
     if (wanted or every) and not session:
         raise NotFound(
             "without a session nothing is yours by pattern",
             hint="show the fence that the claim gave, or set $COORDINATE_SESSION",
         )
+    rows = [row for fence in shown if (row := _own(tx, fence, agent, session, ended_ok=True)).released_at is None]
     if wanted:
-        rows += tx.all("scopes_of_session", session=session, project=project, resources=wanted, limit=inputs.LIST_MAX)
+        named = tx.all("scopes_of_session", session=session, project=project, resources=wanted, limit=inputs.LIST_MAX)
+        # A session may hold one path for itself and for its task.
+        free = {row.resource for row in named if row.task_id is None}
+        rows += [row for row in named if row.task_id is None or row.resource not in free]
+    if kept := next((row for row in rows if row.task_id is not None), None):
+        whose, end = ("", "release or complete it") if kept.worktree_id is None else ("the worktree of ", "close that")
+        raise InvalidState(
+            f"{kept.resource} (fence {kept.fence}) is kept by {whose}{kept.task_id}, and ends with it",
+            hint=f"{end}; its scopes are not released singly",
+            task_id=kept.task_id,
+        )
     if every:
-        rows += tx.all("leases_of_session", session=session, limit=inputs.LIST_MAX)
+        rows += tx.all("scopes_free", session=session, limit=inputs.LIST_MAX)
     return leases.end(tx, {row.id: row for row in rows}.values(), reason="released", by=agent)
 
 
@@ -219,6 +157,11 @@ def _own(tx: Tx, fence: int, agent: str, session: str | None, *, ended_ok: bool 
     row = tx.one("lease_by_fence", fence=fence)
     if row is None:
         raise NotFound(f"there is no lease with fence {fence}", hint="see: coordinate lease list")
+    if row.kind != "scope":
+        raise InvalidState(
+            f"fence {fence} is the lock {row.resource}, not a scope",
+            hint="see: coordinate lock renew, coordinate lock release",
+        )
     if row.agent != agent or (row.session_id is not None and session is not None and row.session_id != session):
         raise Held(
             f"fence {fence} is {row.agent}'s hold on {row.resource}",
@@ -240,8 +183,8 @@ def _lost(row: Row) -> StaleClaim:
     )
 
 
-def _held_task(tx: Tx, statement: str, task: str, agent: str) -> tuple[str, int]:
-    """The task and attempt that the caller holds and shows; locked (`task_lock`), its hold cannot end meanwhile."""
+def held_task(tx: Tx, statement: str, task: str, agent: str, project: str | None = None) -> Row:
+    """The task that the caller holds and shows; locked (`task_lock`), its hold cannot end meanwhile."""
     task_id, attempt = inputs.handle(task)
     row = tx.one(statement, task_id=task_id)
     if row is None:
@@ -253,17 +196,23 @@ def _held_task(tx: Tx, statement: str, task: str, agent: str) -> tuple[str, int]
             task_id=task_id,
             holder=row.assigned_agent,
         )
-    return task_id, int(row.attempt)
+    if project not in (None, row.project):
+        raise InvalidState(
+            f"{task_id} is of project {row.project}, not {project}",
+            hint="its scopes are claimed there: leave the project away",
+            project=row.project,
+        )
+    return row
 
 
 def _some(fences: Sequence[int]) -> list[int]:
-    found = _fences(fences)
+    found = shown_fences(fences)
     if not found:
         raise InvalidInput("no fence is named", hint="a claim's answer and `lease list` show it", field="fences")
     return found
 
 
-def _fences(fences: Sequence[int]) -> list[int]:
+def shown_fences(fences: Sequence[int]) -> list[int]:
     listed = inputs.listed(fences, "fences")
     found = sorted({inputs.integer(fence, "fences", least=1, most=inputs.BIGINT_MAX) for fence in listed})
     if len(found) > FENCES_MAX:

@@ -167,13 +167,13 @@ def _half_over(until: ColumnElement[Any], seconds: ColumnElement[Any]) -> Column
     return and_(until > now(), until < plus_seconds(None, seconds / const(2)))
 
 
-_lease_due = and_(_SCOPE, _HELD, lease.session_id == given_text("id"), _half_over(lease.expires_at, lease.ttl_seconds))
+# Scopes of a task are renewed with its hold.
+_OWN = and_(_SCOPE, _HELD, lease.session_id == given_text("id"), lease.task_id.is_(None))
+_lease_due = and_(_OWN, _half_over(lease.expires_at, lease.ttl_seconds))
 _task_due = and_(
     t.status == const("IN_PROGRESS"), t.session_id == given_text("id"), _half_over(t.lease_until, t.lease_seconds)
 )
-_own_past = and_(
-    _SCOPE, _HELD, lease.session_id == given_text("id"), lease.task_id.is_(None), lease.expires_at <= now()
-)
+_own_past = and_(_OWN, lease.expires_at <= now())
 add(
     "session_due",
     "Whether a call of this session must write a sign of life, renew something, or tell of a loss; mostly none.",
@@ -210,10 +210,15 @@ add(
     "Scope leases of a session whose time is over and that no task keeps: it lost them, though nobody took them yet.",
     select(*_LEASE).where(_own_past).order_by(lease.id).limit(given_integer("limit")).with_for_update(),
 )
+_renewing = select(t.id).where(_task_due).order_by(t.number).with_for_update(skip_locked=True).cte("renewing")
 add(
     "session_renew_tasks",
     "Renew the live claims of a session whose time is half over.",
-    update(tasks).where(_task_due).values(lease_until=plus_seconds(None, t.lease_seconds)),
+    # One that is locked is in the hands of its holder's verb, which renews or ends it.
+    update(tasks)
+    .where(t.id.in_(select(_renewing.c.id)), _task_due)
+    .values(lease_until=plus_seconds(None, t.lease_seconds))
+    .returning(t.id, t.lease_until, t.scoped),
 )
 add(
     "session_lost_leases",

@@ -1,7 +1,8 @@
 """Worktrees: working copies in which a task's changes live until merged or aborted; and replay bookkeeping.
 
-While one is open its scopes have no end: they hold even when the session that opened it is gone. Closing needs to know
-whether work would be lost; whoever calls looks with git first and says so, since nothing slow happens in here.
+One is opened in `flows.py`, since that may end the hold on another task. While it is open its scopes have no end: they
+hold even when the session that opened it is gone. Closing needs to know whether work would be lost; whoever calls looks
+with git first and says so, since nothing slow happens in here.
 """
 
 from __future__ import annotations
@@ -10,84 +11,13 @@ from collections.abc import Sequence
 
 from coordinate import events, inputs, leases
 from coordinate.db.engine import Row, Tx
-from coordinate.errors import Held, InvalidState, NotFound, UnsavedWork
-from coordinate.fleet.scopes import canonical
-from coordinate.records import Applied, OpenedWorktree, Worktree
+from coordinate.errors import Held, NotFound, UnsavedWork
+from coordinate.records import Applied, Worktree
 from coordinate.states import WORKTREE_CLOSED, WORKTREE_STATES
 
 EVENT_KEYS_MAX = 1_000
 # Two of them stand in one index entry, in up to four bytes a character.
 KEY_MAX = 200
-
-
-def open_worktree(
-    tx: Tx,
-    *,
-    task: str,
-    branch: str,
-    root: str,
-    base: str = "",
-    patterns: Sequence[str] = (),
-    agent: str = "",
-    session: str | None = None,
-) -> OpenedWorktree:
-    """Open a working copy for a task that the caller holds, with its scopes; of two at once exactly one is opened.
-
-    `patterns` default to what the task declares; what is held for the task already goes over to the worktree. Every
-    other open worktree and live scope is looked at: a conflict is an answer, and nothing is written. Raises `Held` when
-    the task has an open worktree, `InvalidState` when there is nothing to hold.
-    """
-    agent = inputs.agent(agent)
-    branch = inputs.line(branch, "branch", limit=inputs.TITLE_MAX)
-    root = inputs.line(root, "root", limit=inputs.REASON_MAX)
-    base = inputs.text(base, "base", limit=inputs.TITLE_MAX)
-    task_id, attempt = inputs.handle(task)
-    row = tx.one("task_lock", task_id=task_id)
-    if row is None:
-        raise NotFound(f"there is no {task_id}", hint="coordinate task list shows what there is")
-    if row.assigned_agent != agent or (attempt is not None and row.attempt != attempt):
-        raise InvalidState(
-            f"{agent} does not hold {task_id}",
-            hint="claim the task first",
-            holder=row.assigned_agent,
-            status=row.status,
-        )
-    declared = [each.pattern for each in tx.all("scopes_of", ids=[task_id])]
-    wanted = canonical(patterns if isinstance(patterns, str) or patterns else declared or ["."])
-    leases.lock_scopes(tx, row.project)
-    caller = leases.Caller(agent, session, task_id)
-    conflicts, _, past = leases.conflicts_of(tx, wanted, project=row.project, mode="exclusive", caller=caller)
-    if conflicts:
-        return OpenedWorktree(None, (), tuple(conflicts))
-    made = tx.one(
-        "worktree_insert",
-        task_id=task_id,
-        agent=agent,
-        session=session,
-        project=row.project,
-        branch=branch,
-        root=root,
-        base=base,
-    )
-    if made is None:
-        raise Held(f"{task_id} has an open worktree already", hint="see: coordinate worktree list", task_id=task_id)
-    leases.end(tx, past, reason="expired", by=agent)
-    kept = [leases.lease_of(each) for each in tx.all("leases_bind", task_id=task_id, worktree_id=made.id)]
-    missing = [pattern for pattern in wanted if pattern not in {lease.resource for lease in kept}]
-    granted = leases.grant_scopes(
-        tx,
-        missing,
-        project=row.project,
-        mode="exclusive",
-        agent=agent,
-        session=session,
-        task_id=task_id,
-        attempt=int(row.attempt),
-        worktree_id=int(made.id),
-    )
-    worktree = Worktree(**made._asdict())
-    _log(tx, "worktree.opened", worktree, agent)
-    return OpenedWorktree(worktree, tuple(kept + granted), ())
 
 
 def set_worktree_state(tx: Tx, *, task: str, state: str, agent: str = "") -> Worktree:
@@ -101,7 +31,7 @@ def set_worktree_state(tx: Tx, *, task: str, state: str, agent: str = "") -> Wor
     changed = tx.one("worktree_state", id=row.id, state=state)
     assert changed is not None
     worktree = Worktree(**changed._asdict())
-    _log(tx, "worktree.state", worktree, agent)
+    log(tx, "worktree.state", worktree, agent)
     return worktree
 
 
@@ -117,6 +47,7 @@ def close_worktree(
 ) -> Worktree:
     """Close a worktree as merged (or `aborted`): its scopes end, and tasks set aside on them return to the queue.
 
+    While its task is held, what the task declares, or held before the worktree was opened, lasts until that hold ends.
     `unsaved` says what would be lost (uncommitted or unmerged work), as the caller found by looking; then it is
     refused as `UnsavedWork` unless `force`, which is recorded. Only its agent may close it, unless `force`.
     """
@@ -124,7 +55,7 @@ def close_worktree(
     reason = inputs.text(reason, "reason", limit=inputs.REASON_MAX)
     unsaved = inputs.text(unsaved, "unsaved", limit=inputs.REASON_MAX)
     aborted, force = inputs.flag(aborted, "aborted"), inputs.flag(force, "force")
-    row = _live(tx, task)
+    row, hold = _live_with_scopes(tx, task)
     if row.agent != agent and not force:
         raise _foreign(row)
     if unsaved and not force:
@@ -139,9 +70,21 @@ def close_worktree(
     said = "; ".join(part for part in (reason, f"dropped: {unsaved}" if unsaved else "") if part)
     closed = tx.one("worktree_close", id=row.id, state=state, reason=said)
     assert closed is not None
+    if hold.lease_until is not None:
+        if hold.assigned_agent != row.agent:
+            leases.refuse_split(tx, tx.all("leases_of_worktree", worktree_id=row.id))
+        tx.run(
+            "leases_return",
+            worktree_id=row.id,
+            opened_at=row.created_at,
+            agent=hold.assigned_agent,
+            session=hold.session_id,
+            attempt=hold.attempt,
+            until=hold.lease_until,
+        )
     leases.end(tx, tx.all("leases_of_worktree", worktree_id=row.id), reason=state, by=agent)
     worktree = Worktree(**closed._asdict())
-    _log(tx, f"worktree.{state}", worktree, agent)
+    log(tx, f"worktree.{state}", worktree, agent)
     return worktree
 
 
@@ -150,11 +93,12 @@ def adopt_worktree(
 ) -> Worktree:
     """Go on in a worktree that another agent left open; its scopes become the caller's.
 
-    Refused as `UnsavedWork` while it holds uncommitted work, unless `force`.
+    Refused as `UnsavedWork` while it holds uncommitted work, unless `force`; as `InvalidState` while its agent holds
+    something else that overlaps its scopes.
     """
     agent, force = inputs.agent(agent), inputs.flag(force, "force")
     unsaved = inputs.text(unsaved, "unsaved", limit=inputs.REASON_MAX)
-    row = _live(tx, task)
+    row, _ = _live_with_scopes(tx, task)
     if unsaved and not force:
         raise UnsavedWork(
             f"{row.agent}'s worktree of {row.task_id} at {row.root} holds work: {unsaved}",
@@ -162,11 +106,13 @@ def adopt_worktree(
             task_id=row.task_id,
             holder=row.agent,
         )
+    if (row.agent, row.session_id) != (agent, session):
+        leases.refuse_split(tx, tx.all("leases_of_worktree", worktree_id=row.id))
     adopted = tx.one("worktree_adopt", id=row.id, agent=agent, session=session)
     assert adopted is not None
     tx.all("leases_take_over", worktree_id=row.id, agent=agent, session=session)
     worktree = Worktree(**adopted._asdict())
-    _log(tx, "worktree.adopted", worktree, agent, from_agent=row.agent)
+    log(tx, "worktree.adopted", worktree, agent, from_agent=row.agent)
     return worktree
 
 
@@ -221,6 +167,18 @@ def _live(tx: Tx, task: str) -> Row:
     return row
 
 
+def _live_with_scopes(tx: Tx, task: str) -> tuple[Row, Row]:
+    """The open worktree and its task, for a verb that hands its scopes on: locked in the order of all who do that."""
+    task_id, _ = inputs.handle(task)
+    seen = tx.one("worktree_seen", task_id=task_id)
+    if seen is not None:
+        leases.lock_scopes(tx, seen.project)
+    hold = tx.one("task_lock", task_id=task_id)
+    row = _live(tx, task)
+    assert hold is not None
+    return row, hold
+
+
 def _foreign(row: Row) -> Held:
     return Held(
         f"the worktree of {row.task_id} is {row.agent}'s, on branch {row.branch}",
@@ -230,7 +188,7 @@ def _foreign(row: Row) -> Held:
     )
 
 
-def _log(tx: Tx, event_type: str, worktree: Worktree, agent: str, **more: str) -> None:
+def log(tx: Tx, event_type: str, worktree: Worktree, agent: str, **more: str) -> None:
     said = {"agent": agent, "task_id": worktree.task_id, "branch": worktree.branch, "root": worktree.root}
     said |= {"state": worktree.state, **more}
     events.append(tx, event_type, said, project=worktree.project, agent=agent, ref=worktree.task_id)

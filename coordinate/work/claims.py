@@ -91,16 +91,14 @@ def take_one(tx: Tx, task: str, lease_seconds: int | None, agent: str, session: 
     """Take one task by name; a lease on it that is past is taken back first, and the second answer is True."""
     task_id, agent, session = inputs.task_id(task), inputs.agent(agent), inputs.name_or_none(session, "session")
     lease = None if lease_seconds is None else inputs.lease_seconds(lease_seconds)
-    taken_back = tx.all("task_take_back", task_id=task_id)
-    for expired in taken_back:
-        _write_expiry(tx, expired)
+    taken_back = take_back(tx, task_id)
     tx.all("task_unpark", task_id=task_id)
     row = tx.one("claim_task", task_id=task_id, lease_seconds=lease, agent=agent, session=session)
     if row is None:
         refused = _why_not_claimable(tx, story.find(tx, task_id))
-        refused.keeps_changes = bool(taken_back)  # an expiry that was met is written, whatever follows from it
+        refused.keeps_changes = taken_back  # an expiry that was met is written, whatever follows from it
         raise refused
-    return row, bool(taken_back)
+    return row, taken_back
 
 
 def any_locked(tx: Tx, queue: Queue) -> bool:
@@ -111,16 +109,13 @@ def any_locked(tx: Tx, queue: Queue) -> bool:
 def set_due_right(tx: Tx) -> bool:
     """What ended by itself first: leases that are past are taken back, what is set aside and due is put back.
 
-    True when a bound was reached: there may be more, and the caller commits and looks again before it gives up.
+    True when there was something, a bounded part of it: the caller commits before it claims. Who waits for the lock of
+    the scopes must have none of these rows, for whoever has the lock may need them.
     """
     due = tx.one("queue_due")
     assert due is not None
-    more = False
-    if due.expired:
-        more = len(take_back_expired(tx, limit=TAKE_BACK_MAX)) == TAKE_BACK_MAX
-    if due.parked:
-        more = len(tx.all("queue_unpark", limit=UNPARK_MAX)) == UNPARK_MAX or more
-    return more
+    expired = take_back_expired(tx, limit=TAKE_BACK_MAX) if due.expired else []
+    return bool(expired or (due.parked and tx.all("queue_unpark", limit=UNPARK_MAX)))
 
 
 def take_back_expired(tx: Tx, *, limit: int) -> list[str]:
@@ -129,6 +124,14 @@ def take_back_expired(tx: Tx, *, limit: int) -> list[str]:
     for row in sorted(rows, key=lambda row: int(row.number)):
         _write_expiry(tx, row)
     return [row.id for row in rows]
+
+
+def take_back(tx: Tx, task_id: str) -> bool:
+    """End the hold on one task, if it is past: by name, or because somebody takes what it left of its scopes."""
+    rows = tx.all("task_take_back", task_id=task_id)
+    for row in rows:
+        _write_expiry(tx, row)
+    return bool(rows)
 
 
 def _write_expiry(tx: Tx, row: Row) -> None:
@@ -304,7 +307,7 @@ def transfer(tx: Tx, *, handle: str | Claim, to: str, lease_seconds: int | None 
     """Hand a held task to another agent in one step; the answer carries the new handle, the old one is stale at once.
 
     The receiver gets a fresh lease and need not be known. Raises `StaleClaim`, `Held`, or `InvalidInput` when the
-    receiver is the caller.
+    receiver is the caller; `InvalidState` when the caller's session keeps a scope that overlaps one of the task's.
     """
     to = inputs.agent(to, "to")
     lease = None if lease_seconds is None else inputs.lease_seconds(lease_seconds)
@@ -312,6 +315,8 @@ def transfer(tx: Tx, *, handle: str | Claim, to: str, lease_seconds: int | None 
     if to == agent:
         raise InvalidInput("a task cannot be transferred to whoever holds it", hint="name another agent", field="to")
     move = MOVE["transfer"]
+    if (before := story.find(tx, task_id)).scoped:
+        leases.lock_scopes(tx, before.project)
     row = tx.one("claim_transfer", task_id=task_id, attempt=attempt, agent=agent, to=to, lease_seconds=lease)
     if row is None:
         raise refusal(tx, task_id, attempt, agent, "transfer")

@@ -484,6 +484,8 @@ add(
     "Back into the queue, with fresh attempts and without a result.",
     _move("reopen", expiries=const(0), finished_at=const(None), result=const(None), **_BACK_IN_QUEUE),
 )
+# Scopes are held in a project: in another one nothing may be in the way.
+_still_aside = or_(t.parked == const("reserved"), and_(t.parked == const("scope"), t.project == given_text("project")))
 add(
     "task_edit",
     "Change what was given; what is absent stays.",
@@ -498,15 +500,16 @@ add(
         role_boundary=given_text("role"),
         not_before=given_instant("not_before"),
         parked=case(
-            (t.parked.in_([const("scope"), const("reserved")]), t.parked),
+            (_still_aside, t.parked),
             (and_(t.status == const(TODO), given_instant("not_before") > now()), const("later")),
             else_=const(""),
         ),
         parked_until=case(
-            (t.parked.in_([const("scope"), const("reserved")]), t.parked_until),
+            (_still_aside, t.parked_until),
             (and_(t.status == const(TODO), given_instant("not_before") > now()), given_instant("not_before")),
             else_=const(None),
         ),
+        parked_on=case((_still_aside, t.parked_on), else_=const(None)),
         max_attempts=given_integer("max_attempts"),
         **_CHANGED,
     )
@@ -525,8 +528,11 @@ add(
 )
 add(
     "tasks_set_project",
-    "A new project for several tasks.",
-    update(tasks).where(among(t.id, "ids")).values(project=given_text("project"), **_CHANGED).returning(*_TASK),
+    "A new project for several tasks; the scopes that others hold there are looked at anew.",
+    update(tasks)
+    .where(among(t.id, "ids"))
+    .values(project=given_text("project"), **_unparked, **_CHANGED)
+    .returning(*_TASK),
 )
 
 # --- review -----------------------------------------------------------------------------------------------------------

@@ -334,7 +334,8 @@ def edit(
 ) -> Task:
     """Change what a task says; what is not given stays. History and event name each field with its old value.
 
-    Allowed at every status but DONE and CANCELLED. `scopes` replaces the list; `clear_not_before` lets it start now.
+    Allowed at every status but DONE and CANCELLED. `scopes` replaces the list, but not while the task is held;
+    `project` moves it, but not while scopes are held for it. `clear_not_before` lets it start now.
     With `expected_revision` it is refused as `OutdatedRevision` when somebody changed the task since.
     """
     task_id, agent = inputs.task_id(task), inputs.agent(agent)
@@ -367,7 +368,8 @@ def edit(
         wanted["not_before"] = None
     old = {name: getattr(before, "role_boundary" if name == "role" else name) for name in wanted}
     changed = {name: old[name] for name in wanted if wanted[name] != old[name]}
-    if scopes is not None and _replace_scopes(tx, task_id, _patterns(scopes)):
+    leases.refuse_move(tx, [task_id], wanted["project"])
+    if scopes is not None and _replace_scopes(tx, before, _patterns(scopes)):
         changed["scopes"] = "replaced"
     if not changed:
         return story.task_of(tx, before)
@@ -381,9 +383,17 @@ def edit(
     return story.task_of(tx, row)
 
 
-def _replace_scopes(tx: Tx, task_id: str, patterns: list[str]) -> bool:
+def _replace_scopes(tx: Tx, task: Row, patterns: list[str]) -> bool:
+    task_id = task.id
     if sorted(patterns) == sorted(row.pattern for row in tx.all("scopes_of", ids=[task_id])):
         return False
+    if task.status == IN_PROGRESS:
+        raise InvalidState(
+            f"{task.assigned_agent} holds {task_id} with its scopes, which are not changed meanwhile",
+            hint=f"the holder adds some with `lease claim --task {task_id}@{task.attempt}`; else change them later",
+            task_id=task_id,
+            holder=task.assigned_agent,
+        )
     tx.run("scopes_delete", task_id=task_id)
     for pattern in patterns:
         tx.run("scope_insert", task_id=task_id, pattern=pattern, mode="exclusive")
@@ -409,12 +419,16 @@ def set_priority(tx: Tx, *, tasks: Sequence[str], priority: int, agent: str = ""
 
 
 def set_project(tx: Tx, *, tasks: Sequence[str], project: str, agent: str = "") -> int:
-    """Move several tasks to one project, in one transaction; unknown ids are left out. Returns how many changed."""
+    """Move several tasks to one project, in one transaction; unknown ids are left out. Returns how many changed.
+
+    Raises `InvalidState`, and moves none, while scopes are held for one of them, by its hold or an open worktree.
+    """
     project, agent = inputs.name(project, "project"), _author(agent)
     rows = _set_many(tx, "tasks_set_project", tasks, project=project)
     for row in rows:
         detail = f"project set to {project}"
         story.record(tx, row, "UPDATE", "task.project_updated", agent=agent, detail=detail)
+        _announce(tx, row)
     return len(rows)
 
 
@@ -423,6 +437,8 @@ def _set_many(tx: Tx, statement: str, tasks: Sequence[str], **value: object) -> 
     if not ids:
         raise InvalidInput("no task is named", field="tasks")
     tx.all("tasks_lock", ids=ids)  # in one order, so that two batches never wait for each other in a circle
+    if "project" in value:
+        leases.refuse_move(tx, ids, str(value["project"]))
     return sorted(tx.all(statement, ids=ids, **value), key=lambda row: int(row.number))
 
 

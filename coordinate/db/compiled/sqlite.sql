@@ -399,8 +399,38 @@ ORDER BY leases.id
 
 LIMIT :limit;
 
+-- name: leases_of_tasks
+-- why: Unreleased leases bound to tasks, by their hold or by an open worktree.
+-- takes: ids list, limit integer
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
+FROM leases
+WHERE leases.released_at IS NULL AND leases.task_id IN (SELECT value FROM json_each(:ids))
+ORDER BY leases.id
+
+LIMIT :limit;
+
+-- name: scopes_free
+-- why: Scopes of a session that neither a held task nor an open worktree keeps.
+-- takes: session text, limit integer
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
+FROM leases
+WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :session AND leases.task_id IS NULL
+ORDER BY leases.id
+
+LIMIT :limit;
+
 -- name: scopes_of_session
--- why: What a session holds of some patterns; what an open worktree keeps ends with that.
+-- why: What a session holds of some patterns, also what a held task or an open worktree keeps.
 -- takes: session text, project text, resources list, limit integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
@@ -409,8 +439,8 @@ SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, l
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
     leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
 FROM leases
-WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :session AND leases.worktree_id IS
-    NULL AND leases.project = :project AND leases.resource IN (SELECT value FROM json_each(:resources))
+WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :session AND leases.project =
+    :project AND leases.resource IN (SELECT value FROM json_each(:resources))
 ORDER BY leases.id
 
 LIMIT :limit;
@@ -446,18 +476,28 @@ WHERE leases.released_at IS NULL AND leases.worktree_id = :worktree_id
 RETURNING id;
 
 -- name: leases_bind
--- why: What is bound to a task belongs to its open worktree from now on, and has no end.
+-- why: What is bound to a task belongs to its open worktree from now on, shared with nobody, and has no end.
 -- takes: worktree_id integer, task_id text
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
 --   instant, expires_at instant, released_at instant, release_reason text, told_at instant
-UPDATE leases SET worktree_id=:worktree_id, expires_at=NULL
+UPDATE leases SET mode='exclusive', worktree_id=:worktree_id, expires_at=NULL
 WHERE leases.released_at IS NULL AND leases.task_id = :task_id AND leases.worktree_id IS NULL AND leases.kind = 'scope'
 RETURNING id, kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence, depth,
     ttl_seconds, acquired_at, expires_at, released_at, release_reason, told_at;
 
+-- name: leases_return
+-- why: A worktree is over, the hold on its task is not: what the task declares, or had before, lasts as long as that.
+-- takes: agent text, session text, attempt integer, until instant, worktree_id integer, opened_at instant
+-- gives: nothing
+UPDATE leases SET agent=:agent, session_id=:session, attempt=:attempt, worktree_id=NULL, expires_at=:until
+WHERE leases.released_at IS NULL AND leases.worktree_id = :worktree_id AND (leases.acquired_at < :opened_at OR
+    leases.resource IN (SELECT task_scopes.pattern
+FROM task_scopes
+WHERE task_scopes.task_id = leases.task_id));
+
 -- name: leases_past
--- why: A batch of leases whose time is over, locked; the longest past first.
+-- why: A batch of leases whose time is over, locked; the longest past first. What a task keeps ends with its hold.
 -- takes: limit integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
@@ -466,7 +506,8 @@ SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, l
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
     leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
 FROM leases
-WHERE leases.released_at IS NULL AND leases.expires_at <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE leases.released_at IS NULL AND leases.expires_at <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND leases.task_id IS
+    NULL
 ORDER BY leases.expires_at, leases.id
 
 LIMIT :limit;
@@ -516,6 +557,7 @@ RETURNING id;
 -- gives: value integer
 INSERT INTO counters (kind, value) VALUES (:kind, (CAST(:floor AS BIGINT) + :count)) ON CONFLICT (kind) DO UPDATE SET
     value = (max(counters.value, :floor) + :count)
+WHERE max(counters.value, :floor) <= 9223372036854775807 - :count
 RETURNING value;
 
 -- ===== work: tasks, claims, dependencies, review, notes, history =====
@@ -1181,11 +1223,13 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
 --   instant, scoped boolean, parked_on integer
 UPDATE tasks SET title=:title, body=:body, role_boundary=:role, project=:project, priority=:priority,
-    max_attempts=:max_attempts, not_before=:not_before, parked=CASE WHEN (tasks.parked IN ('scope', 'reserved')) THEN
-    tasks.parked WHEN (tasks.status = 'TODO' AND :not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE
-    '' END, parked_until=CASE WHEN (tasks.parked IN ('scope', 'reserved')) THEN tasks.parked_until WHEN (tasks.status =
-    'TODO' AND :not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN :not_before ELSE NULL END,
-    revision=(tasks.revision + 1), folded=:folded, updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+    max_attempts=:max_attempts, not_before=:not_before, parked=CASE WHEN (tasks.parked = 'reserved' OR tasks.parked =
+    'scope' AND tasks.project = :project) THEN tasks.parked WHEN (tasks.status = 'TODO' AND :not_before >
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.parked = 'reserved'
+    OR tasks.parked = 'scope' AND tasks.project = :project) THEN tasks.parked_until WHEN (tasks.status = 'TODO' AND
+    :not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN :not_before ELSE NULL END, revision=(tasks.revision + 1),
+    folded=:folded, updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), parked_on=CASE WHEN (tasks.parked = 'reserved' OR
+    tasks.parked = 'scope' AND tasks.project = :project) THEN tasks.parked_on ELSE NULL END
 WHERE tasks.id = :task_id
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
@@ -1244,7 +1288,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
     updated_at, finished_at, scoped, parked_on;
 
 -- name: tasks_set_project
--- why: A new project for several tasks.
+-- why: A new project for several tasks; the scopes that others hold there are looked at anew.
 -- takes: project text, ids list
 -- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
 --   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
@@ -1252,7 +1296,11 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
 --   instant, scoped boolean, parked_on integer
-UPDATE tasks SET project=:project, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+UPDATE tasks SET project=:project, parked=CASE WHEN (tasks.parked = 'scope') THEN CASE WHEN (tasks.not_before >
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END ELSE tasks.parked END, parked_until=CASE WHEN
+    (tasks.parked = 'scope') THEN CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN
+    tasks.not_before ELSE NULL END ELSE tasks.parked_until END, revision=(tasks.revision + 1),
+    updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), parked_on=NULL
 WHERE tasks.id IN (SELECT value FROM json_each(:ids))
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
@@ -1958,9 +2006,9 @@ SELECT sessions.agent, sessions.ended_at, sessions.end_reason, strftime('%Y-%m-%
     (sessions.ttl_seconds / (4 + 0.0)) || ' seconds') < strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS beat, (EXISTS (SELECT
     leases.id
 FROM leases
-WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :id AND leases.expires_at >
-    strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND leases.expires_at < strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
-    (leases.ttl_seconds / (2 + 0.0)) || ' seconds'))) OR (EXISTS (SELECT leases.id
+WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :id AND leases.task_id IS NULL AND
+    leases.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND leases.expires_at < strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now', (leases.ttl_seconds / (2 + 0.0)) || ' seconds'))) OR (EXISTS (SELECT leases.id
 FROM leases
 WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :id AND leases.task_id IS NULL AND
     leases.expires_at <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))) OR (EXISTS (SELECT tasks.number
@@ -1989,9 +2037,9 @@ WHERE sessions.id = :id AND sessions.end_reason != 'ended';
 -- takes: id text
 -- gives: nothing
 UPDATE leases SET expires_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (leases.ttl_seconds) || ' seconds')
-WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :id AND leases.expires_at >
-    strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND leases.expires_at < strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
-    (leases.ttl_seconds / (2 + 0.0)) || ' seconds');
+WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :id AND leases.task_id IS NULL AND
+    leases.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND leases.expires_at < strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now', (leases.ttl_seconds / (2 + 0.0)) || ' seconds');
 
 -- name: session_past_leases
 -- why: Scope leases of a session whose time is over and that no task keeps: it lost them, though nobody took them yet.
@@ -2012,11 +2060,20 @@ LIMIT :limit;
 -- name: session_renew_tasks
 -- why: Renew the live claims of a session whose time is half over.
 -- takes: id text
--- gives: nothing
-UPDATE tasks SET lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (tasks.lease_seconds) || ' seconds')
+-- gives: id text, lease_until instant, scoped boolean
+WITH renewing AS
+(SELECT tasks.id AS id
+FROM tasks
 WHERE tasks.status = 'IN_PROGRESS' AND tasks.session_id = :id AND tasks.lease_until > strftime('%Y-%m-%dT%H:%M:%fZ',
     'now') AND tasks.lease_until < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (tasks.lease_seconds / (2 + 0.0)) ||
-    ' seconds');
+    ' seconds')
+ORDER BY tasks.number)
+UPDATE tasks SET lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (tasks.lease_seconds) || ' seconds')
+WHERE tasks.id IN (SELECT renewing.id
+FROM renewing) AND tasks.status = 'IN_PROGRESS' AND tasks.session_id = :id AND tasks.lease_until >
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND tasks.lease_until < strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
+    (tasks.lease_seconds / (2 + 0.0)) || ' seconds')
+RETURNING id, lease_until, scoped;
 
 -- name: session_lost_leases
 -- why: Leases that a session lost and was not told of; told with this.
