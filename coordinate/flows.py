@@ -322,7 +322,8 @@ def sweep(tx: Tx, *, limit: int = SWEEP_MAX, agent: str = "") -> Swept:
     over, ended, more = agents.end_stale(tx, limit=limit, by=by)
     past = tx.all("leases_past", limit=limit)
     ended += leases.end(tx, past, reason="expired", by=by)
-    tasks = claims.take_back_expired(tx, limit=limit)
+    tasks, scoped = claims.take_back_expired(tx, limit=limit)
+    ended += scoped
     more = more or limit in (len(past), len(tasks))
     return Swept(tuple(over), tuple(ended), tuple(tasks), more)
 

@@ -90,7 +90,7 @@ def renew(call: Call, fences: tuple[int, ...], ttl_seconds: int | None) -> None:
 @command("release", example="coordinate lease release src/api")
 @click.argument("patterns", nargs=-1, metavar="[PATH...]")
 @fence_option
-@click.option("--all", "every", is_flag=True, help="All that the session holds.")
+@click.option("--all", "every", is_flag=True, help="All scopes that the session holds.")
 @project_option
 def release(call: Call, every: bool, **wanted: Any) -> None:
     """Release leases by fence, or the session's own by path, or all of them. Never everything by accident."""

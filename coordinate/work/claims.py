@@ -14,7 +14,7 @@ from datetime import datetime
 from coordinate import inputs, leases
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import CoordinateError, Held, InvalidInput, InvalidState, NotReady, StaleClaim, UnmetDependencies
-from coordinate.records import Claim, Dependency, Done, Outcome, Task
+from coordinate.records import Claim, Dependency, Done, Lease, Outcome, Task
 from coordinate.states import (
     BLOCKED,
     IN_PROGRESS,
@@ -114,16 +114,14 @@ def set_due_right(tx: Tx) -> bool:
     """
     due = tx.one("queue_due")
     assert due is not None
-    expired = take_back_expired(tx, limit=TAKE_BACK_MAX) if due.expired else []
+    expired = due.expired and take_back_expired(tx, limit=TAKE_BACK_MAX)[0]
     return bool(expired or (due.parked and tx.all("queue_unpark", limit=UNPARK_MAX)))
 
 
-def take_back_expired(tx: Tx, *, limit: int) -> list[str]:
-    """End a batch of expired holds: attempt closed, history and event name the former holder. Returns the ids."""
-    rows = tx.all("queue_take_back", limit=limit)
-    for row in sorted(rows, key=lambda row: int(row.number)):
-        _write_expiry(tx, row)
-    return [row.id for row in rows]
+def take_back_expired(tx: Tx, *, limit: int) -> tuple[list[str], list[Lease]]:
+    """End a batch of expired holds: attempt closed, history and event name the former holder. Their ids and scopes."""
+    rows = sorted(tx.all("queue_take_back", limit=limit), key=lambda row: int(row.number))
+    return [row.id for row in rows], [lease for row in rows for lease in _write_expiry(tx, row)]
 
 
 def take_back(tx: Tx, task_id: str) -> bool:
@@ -134,11 +132,10 @@ def take_back(tx: Tx, task_id: str) -> bool:
     return bool(rows)
 
 
-def _write_expiry(tx: Tx, row: Row) -> None:
+def _write_expiry(tx: Tx, row: Row) -> list[Lease]:
     ended = tx.one("attempt_close", task_id=row.id, outcome="expired", reason="the lease was not renewed")
     assert ended is not None
-    if row.scoped:
-        leases.end_of_task(tx, row.id, reason="expired", by="system")
+    scopes = leases.end_of_task(tx, row.id, reason="expired", by="system") if row.scoped else []
     move = MOVE["exhaust" if row.status == BLOCKED else "expire"]
     detail = f"lease of {ended.agent} expired ({row.expiries} of {row.max_attempts})"
     story.record(
@@ -155,10 +152,11 @@ def _write_expiry(tx: Tx, row: Row) -> None:
     )
     if row.status != BLOCKED:
         tx.announce("ready")
-        return
+        return scopes
     spent = f"{row.expiries} leases expired in a row; nobody finished it. It needs a look before it is tried again."
     story.note(tx, row.id, "system", "SYSTEM", spent)
     story.record(tx, row, "BLOCK", "task.attempts_spent", agent="system", detail=spent, former_holder=ended.agent)
+    return scopes
 
 
 def claimed(tx: Tx, rows: list[Row], agent: str, session: str | None) -> list[Claim]:

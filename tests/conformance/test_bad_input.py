@@ -235,6 +235,7 @@ SPECIAL: dict[tuple[str, str], Kind] = {
     ("counter_next", "count"): whole(1, 1_000),
     ("applied", "after"): line(500).optional(),
     ("claim_scopes", "ttl_seconds"): whole(1, 604_800),
+    ("claim_scopes", "project"): NAME.optional(),
     ("list_leases", "kind"): Kind(["", "task", 3, True], required=False),
     ("release_leases", "patterns"): SCOPES.optional(),
     ("open_worktree", "patterns"): SCOPES.optional(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coordinate import Coordinator
-from coordinate.errors import InvalidInput
+from coordinate.errors import InvalidInput, InvalidState
 from tests.tables import refused
 
 
@@ -33,3 +33,14 @@ def test_a_refused_call_mints_nothing(board: Coordinator, board_url: str) -> Non
     with refused(board_url, InvalidInput):
         board.counter_next(kind="a", count=1_001)
     assert board.counter_next(kind="a") == [2]
+
+
+def test_where_numbers_end_the_call_is_refused_and_mints_nothing(board: Coordinator, board_url: str) -> None:
+    last = 2**63 - 1
+    assert board.counter_next(kind="a", floor=last - 1_000, count=998) == list(range(last - 999, last - 1))
+    with refused(board_url, InvalidState, "fewer than 3 numbers left"):
+        board.counter_next(kind="a", count=3)
+    assert board.counter_next(kind="a", count=2) == [last - 1, last]
+    for floor in (0, last - 1_000):
+        with refused(board_url, InvalidState):
+            board.counter_next(kind="a", floor=floor)

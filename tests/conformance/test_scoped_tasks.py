@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from coordinate import Coordinator
-from coordinate.errors import Held, StaleClaim
+from coordinate.errors import Held, InvalidState, StaleClaim
 from tests.clock import age
 from tests.fleet import Enter, enter, held, one
-from tests.tables import assert_sound, nothing_changes, refused, rows
+from tests.tables import assert_sound, nothing_changes, refused, rows, run
 
 __all__ = ["enter"]
 
@@ -182,9 +182,9 @@ def test_claim_by_id_is_refused_naming_the_holder_of_the_scope_and_changes_nothi
 def test_an_expiry_that_a_refused_claim_met_is_written(board: Coordinator, board_url: str) -> None:
     dispatch(board, "src")
     board.claim_next(role="worker", lease_seconds=60)
-    age(board_url, 61)
-    board.edit(task="TASK-1", scopes=["docs"])
     board.claim_scopes(patterns=["docs"], agent="carol")
+    run(board_url, "INSERT INTO task_scopes (task_id, pattern) VALUES ('TASK-1', 'docs')")
+    age(board_url, 61)
     with pytest.raises(Held, match="carol holds docs"):
         board.claim_task(task="TASK-1", agent="bob")
     view = board.view(task="TASK-1")
@@ -259,3 +259,133 @@ def test_a_conflict_leaves_no_trace_but_the_place_aside(board: Coordinator, boar
     next_of(board)
     with nothing_changes(board_url):
         assert next_of(board) is None
+
+
+# --- a held task has all of its scopes --------------------------------------------------------------------------------
+
+LATE: dict[str, Callable[[Coordinator, Any], Any]] = {
+    "log_progress": lambda board, claim: board.log_progress(handle=claim, note="n"),
+    "extend_lease": lambda board, claim: board.extend_lease(handle=claim),
+    "keep_alive": lambda board, claim: board.keep_alive(handle=claim),
+    "complete": lambda board, claim: board.complete(handle=claim),
+    "transfer": lambda board, claim: board.transfer(handle=claim, to="carol"),
+    "claim_scopes": lambda board, claim: board.claim_scopes(patterns=["lib"], task=claim.handle),
+}
+TAKE: dict[str, Callable[[Coordinator], Any]] = {
+    "scopes": lambda board: board.claim_scopes(patterns=["src/app.py"], agent="bob"),
+    "task": lambda board: board.claim_task(task="TASK-2", agent="bob"),
+    "worktree": lambda board: board.open_worktree(
+        task="TASK-3", branch="b", root="/r", patterns=["src/app.py"], agent="bob"
+    ),
+}
+
+
+def late(board: Coordinator, board_url: str) -> Any:
+    """TASK-1 with `src` and `docs`, whose hold by alice is past; TASK-2 wants `src/app.py`; TASK-3 is bob's."""
+    dispatch(board, "src", "docs")
+    dispatch(board, "src/app.py")
+    dispatch(board)
+    claim = board.claim_next(role="worker", lease_seconds=60)
+    board.claim_task(task="TASK-3", agent="bob", lease_seconds=9_000)
+    age(board_url, 61)
+    return claim
+
+
+@pytest.mark.parametrize("way", TAKE)
+def test_who_takes_a_scope_of_a_late_holder_takes_the_task_back_with_it(
+    board: Coordinator, board_url: str, way: str
+) -> None:
+    claim = late(board, board_url)
+    TAKE[way](board)
+    assert held(board) == [("bob", "src/app.py")]
+    view = board.view(task="TASK-1")
+    assert (view.task.status, view.attempts[0].outcome, view.task.expiries) == ("TODO", "expired", 1)
+    for verb, call in LATE.items():
+        with refused(board_url, StaleClaim):
+            call(board, claim)
+            pytest.fail(verb)
+    assert_sound(board_url)
+
+
+@pytest.mark.parametrize("verb", LATE)
+def test_until_somebody_does_the_late_holder_may_go_on_with_all_of_its_scopes(
+    board: Coordinator, board_url: str, verb: str
+) -> None:
+    claim = late(board, board_url)
+    LATE[verb](board, claim)
+    taken = board.claim_scopes(patterns=["src", "docs"], agent="bob")
+    assert taken.granted == (verb == "complete")
+    assert_sound(board_url)
+
+
+def test_a_late_hold_that_nobody_is_in_the_way_of_is_left_alone(board: Coordinator, board_url: str) -> None:
+    claim = late(board, board_url)
+    assert board.claim_scopes(patterns=["lib"], agent="bob").granted
+    assert board.check_scopes(patterns=["src"], agent="bob").granted
+    assert board.log_progress(handle=claim, note="n").attempt == 1
+
+
+def test_scopes_bound_to_a_task_last_as_long_as_its_hold_however_short_they_were_asked_for(
+    enter: Enter, board: Coordinator, board_url: str
+) -> None:
+    alice = enter("alice", ttl_seconds=9_000)
+    dispatch(board)
+    claim = alice.claim_next(role="worker", lease_seconds=600)
+    alice.claim_scopes(patterns=["a"], ttl_seconds=1)
+    answer = alice.claim_scopes(patterns=["a", "b"], task=claim.handle, ttl_seconds=1)
+    assert all(lease.expires_at >= claim.lease_until for lease in answer.leases)
+    age(board_url, 500)
+    enter("alice", session=alice.session).stats()
+    age(board_url, 500)
+    assert not board.claim_scopes(patterns=["b"], agent="bob").granted, "a call of the session renews both alike"
+    for given in ({"fences": [answer.leases[0].fence]}, {"patterns": ["b"]}):
+        with refused(board_url, InvalidState, "kept by TASK-1"):
+            alice.release_leases(**given)
+    board.complete(handle=claim)
+    assert held(board) == []
+
+
+def test_the_scopes_of_a_held_task_are_not_edited_nor_is_it_moved_away_from_them(
+    board: Coordinator, board_url: str
+) -> None:
+    dispatch(board, "src")
+    claim = board.claim_next(role="worker")
+    with refused(board_url, InvalidState, "alice holds TASK-1 with its scopes"):
+        board.edit(task="TASK-1", scopes=["docs"], agent="bob")
+    for move in (
+        lambda: board.edit(task="TASK-1", project="p"),
+        lambda: board.set_project(tasks=["TASK-9", "TASK-1"], project="p"),
+    ):
+        with refused(board_url, InvalidState, "TASK-1 has scopes in project default, held by alice"):
+            move()
+    board.open_worktree(task=claim.handle, branch="b", root="/r")
+    board.complete(handle=claim, review=True)
+    with refused(board_url, InvalidState, "TASK-1 has scopes"):
+        board.set_project(tasks=["TASK-1"], project="p")
+    board.close_worktree(task="TASK-1")
+    assert board.set_project(tasks=["TASK-1"], project="p") == 1
+
+
+def test_scopes_of_a_task_are_claimed_in_its_project(board: Coordinator, board_url: str) -> None:
+    dispatch(board, project="p")
+    claim = board.claim_next(role="worker")
+    with refused(board_url, InvalidState, "TASK-1 is of project p, not q"):
+        board.claim_scopes(patterns=["src"], task=claim.handle, project="q")
+    assert one(board.claim_scopes(patterns=["src"], task=claim.handle)).project == "p"
+
+
+@pytest.mark.parametrize("move", ["edit", "set_project"])
+def test_a_task_set_aside_in_one_project_is_ready_in_another(board: Coordinator, board_url: str, move: str) -> None:
+    lease = one(board.claim_scopes(patterns=["src"]))
+    dispatch(board, "src")
+    assert next_of(board) is None
+    board.edit(task="TASK-1", priority=5)
+    assert parked(board_url) == ["TASK-1"], "another edit leaves it where it is"
+    if move == "edit":
+        board.edit(task="TASK-1", project="p")
+    else:
+        board.set_project(tasks=["TASK-1"], project="p")
+    assert (parked(board_url), board.why(task="TASK-1").ready) == ([], True)
+    board.release_leases(fences=[lease.fence])
+    assert next_of(board) == "TASK-1"
+    assert_sound(board_url)

@@ -234,6 +234,17 @@ def test_each_grant_and_each_end_has_its_event(enter: Enter, board_url: str) -> 
     assert told == [("lease.claimed", "a"), ("lease.released", "a")]
 
 
+def test_a_lease_verb_touches_no_lock(enter: Enter, board_url: str) -> None:
+    alice = enter("alice")
+    lock = alice.acquire_lock(name="integrate")
+    for verb in (alice.renew_leases, alice.release_leases):
+        with refused(board_url, InvalidState, "is the lock integrate, not a scope"):
+            verb(fences=[lock.fence])
+    alice.claim_scopes(patterns=["src"])
+    assert [lease.kind for lease in alice.release_leases(every=True)] == ["scope"]
+    assert alice.release_lock(name="integrate").fence == lock.fence
+
+
 def test_a_list_pages_back_and_shows_the_ended_only_when_asked(enter: Enter, board_url: str) -> None:
     alice = enter("alice")
     alice.claim_scopes(patterns=["a", "b", "c"])

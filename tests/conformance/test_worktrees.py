@@ -96,10 +96,11 @@ def test_its_leases_are_released_only_with_it(board: Coordinator, enter: Enter, 
     alice = enter("alice")
     board.dispatch(title="T", role="worker", scopes=["src"])
     opened = alice.open_worktree(task=alice.claim_next(role="worker").handle, branch="b", root="/r")
-    with refused(board_url, InvalidState, "open worktree of TASK-1"):
+    with refused(board_url, InvalidState, "worktree of TASK-1"):
         alice.release_leases(fences=[opened.leases[0].fence])
+    with refused(board_url, InvalidState, "worktree of TASK-1"):
+        alice.release_leases(patterns=["src"])
     with nothing_changes(board_url):
-        assert alice.release_leases(patterns=["src"]) == []
         assert alice.release_leases(every=True) == []
 
 
@@ -115,7 +116,6 @@ def test_unsaved_work_is_not_dropped_without_force_and_force_is_on_record(
         task="TASK-1", aborted=True, unsaved="2 files are not committed", force=True, reason="no use"
     )
     assert (closed.state, closed.close_reason) == ("aborted", "no use; dropped: 2 files are not committed")
-    assert held(board) == []
     with refused(board_url, NotFound, "no open worktree"):
         board.close_worktree(task="TASK-1")
 
@@ -132,10 +132,74 @@ def test_only_its_agent_closes_it_until_another_adopts_it(board: Coordinator, cl
     assert board.adopt_worktree(task="TASK-1", agent="bob").agent == "bob"
     assert held(board) == [("alice", "docs"), ("bob", "src")]
     assert board.set_worktree_state(task="TASK-1", state="gating", agent="bob").state == "gating"
+    board.block(handle=claim, reason="r")
     board.close_worktree(task="TASK-1", aborted=True, agent="bob")
     assert held(board) == [("alice", "docs")]
     told = [event for (event,) in rows(board_url, "SELECT event_type FROM events WHERE event_type LIKE 'worktree.%'")]
     assert sorted(told) == ["worktree.aborted", "worktree.adopted", "worktree.opened", "worktree.state"]
+
+
+def test_closed_while_the_task_is_held_its_scopes_last_as_long_as_the_hold(
+    board: Coordinator, claim: Claim, board_url: str
+) -> None:
+    """Whoever merges first and completes then holds what the task declares in between."""
+    board.claim_scopes(patterns=["docs"], task=claim.handle)
+    age(board_url, 1)
+    opened = board.open_worktree(task=claim.handle, branch="b", root="/r", patterns=["src", "lib"])
+    assert [lease.expires_at for lease in opened.leases] == [None] * 3
+    board.close_worktree(task="TASK-1")
+    assert held(board) == [("alice", "docs"), ("alice", "src")]
+    until = board.mine()[0].lease_until
+    assert all(lease.expires_at >= until for lease in board.list_leases())
+    assert_sound(board_url)
+    board.complete(handle=claim)
+    assert held(board) == []
+
+
+def test_two_open_worktrees_never_overlap_also_in_one_session(enter: Enter, board: Coordinator, board_url: str) -> None:
+    alice = enter("alice")
+    for _ in range(2):
+        board.dispatch(title="T", role="worker")
+    first, second = alice.claim_next(role="worker"), alice.claim_next(role="worker")
+    alice.open_worktree(task=first.handle, branch="b", root="/r", patterns=["src"])
+    with nothing_changes(board_url):
+        (conflict,) = alice.open_worktree(
+            task=second.handle, branch="c", root="/s", patterns=["docs", "src/app.py"]
+        ).conflicts
+    assert (conflict.pattern, conflict.held, conflict.task_id) == ("src/app.py", "src", "TASK-1")
+
+
+def test_what_is_shared_becomes_the_worktrees_alone_or_it_is_not_opened(
+    enter: Enter, board: Coordinator, board_url: str
+) -> None:
+    alice, bob = enter("alice"), enter("bob")
+    board.dispatch(title="T", role="worker")
+    claim = alice.claim_next(role="worker")
+    for each in (alice, bob):
+        each.claim_scopes(patterns=["src"], mode="shared", **({"task": claim.handle} if each is alice else {}))
+    with nothing_changes(board_url):
+        (conflict,) = alice.open_worktree(task=claim.handle, branch="b", root="/r", patterns=["docs"]).conflicts
+    assert (conflict.pattern, conflict.holder, conflict.mode) == ("src", "bob", "shared")
+    bob.release_leases(every=True)
+    opened = alice.open_worktree(task=claim.handle, branch="b", root="/r", patterns=["docs"])
+    assert {(lease.resource, lease.mode) for lease in opened.leases} == {("docs", "exclusive"), ("src", "exclusive")}
+    assert not bob.claim_scopes(patterns=["src"], mode="shared").granted
+
+
+def test_what_overlaps_is_not_split_between_two_agents(enter: Enter, board: Coordinator, board_url: str) -> None:
+    """By transfer and by adoption: within one session two scopes may overlap, between two agents they must not."""
+    alice = enter("alice")
+    board.dispatch(title="T", role="worker", scopes=["src"])
+    claim = alice.claim_next(role="worker")
+    own = alice.claim_scopes(patterns=["src/app.py"]).leases[0]
+    with refused(board_url, InvalidState, "alice holds src/app.py with fence"):
+        alice.transfer(handle=claim, to="bob")
+    open_one(alice, claim)
+    with refused(board_url, InvalidState, "alice holds src/app.py with fence"):
+        board.adopt_worktree(task="TASK-1", agent="bob")
+    alice.release_leases(fences=[own.fence])
+    assert board.adopt_worktree(task="TASK-1", agent="bob").agent == "bob"
+    alice.transfer(handle=claim, to="bob")
 
 
 def test_transfer_of_the_task_leaves_the_worktree_with_its_agent(
