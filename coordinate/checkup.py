@@ -186,7 +186,7 @@ CHECKS = (
         "wrong_attempts",
         "fault",
         "a task's attempt lies below one that was given out: an old handle could become current again",
-        "let it be raised above: `coordinate db doctor` names it",
+        "stop the agents, then `coordinate db restore --settle` raises all of them",
     ),
     Check("wrong_done", "warning", "a task is DONE, and no attempt did it", "somebody wrote past the program"),
     Check(

@@ -250,14 +250,15 @@ _below(
         for kind, used in (("task", t.number), ("fence", l.fence))
     ),
 )
-_below(
-    "wrong_ids",
-    "Tables with an id above the last that was given out.",
-    *(
-        select(
-            const(each.name).label("id"), _most(each.c.id).label("used"), cast(last_id(each.name), BIGINT).label("last")
-        )
-        for each in metadata.sorted_tables
-        if "id" in each.c and each.c.id.identity is not None
-    ),
+_ids = [
+    select(const(each.name).label("id"), _most(each.c.id).label("used"), cast(last_id(each.name), BIGINT).label("last"))
+    for each in metadata.sorted_tables
+    if "id" in each.c and each.c.id.identity is not None
+]
+_below("wrong_ids", "Tables with an id above the last that was given out.", *_ids)
+_all_ids = union_all(*_ids).subquery("asked")
+add(
+    "ids_last",
+    "Of every table with ids the highest, and the last that was given out.",
+    select(*_all_ids.c).order_by(_all_ids.c.id),
 )

@@ -14,13 +14,18 @@ from coordinate.db.engine import Row, Tx
 from coordinate.errors import Held, InvalidState
 from coordinate.fleet import agents, scopes, worktrees
 from coordinate.frozen import dataclass
-from coordinate.records import Claim, Lease, OpenedWorktree, Scopes, Swept, Worktree
+from coordinate.records import Claim, Lease, OpenedWorktree, Scopes, Settled, Swept, Worktree
 from coordinate.work import claims, story
 
 SWEEP_MAX = 100
 SWEEP_ALONG = 10
 # How many tasks one claim sets aside before it lets others write; the next look goes on from there.
 SET_ASIDE_MAX = 100
+# How much higher the numbers of a board go on whose later days nobody can read any more.
+NUMBERS_MARGIN = 1_000_000
+ATTEMPTS_MARGIN = 1_000
+SETTLE_BATCH = 1_000
+RESTORED = "the board was put back to an earlier day"
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,3 +338,39 @@ def sign_of_life(tx: Tx, *, session: str) -> bool:
     agents.keep(tx, session=session)
     sweep(tx, limit=SWEEP_ALONG)
     return agents.due(tx, session=session)[1]
+
+
+def settle(tx: Tx, *, known: bool) -> Settled:
+    """After a board was put back to an earlier day: end every live hold, and let no number come twice.
+
+    Who holds what since then nobody can tell, so claims, leases, locks and reserved reviews end, and their holders are
+    told; what belongs to an open worktree stays until it is merged or aborted. Unless the numbers are `known` to lie
+    above all that were given out, they go on by a wide margin: counters, ids, positions and revisions by 1,000,000,
+    attempts by 1,000.
+    """
+    tx.where_needed("lock_edges")
+    if not known:
+        _raise_numbers(tx)
+    tasks: list[str] = []
+    while ended := claims.end_all(tx, reason=RESTORED, limit=SETTLE_BATCH):
+        tasks += ended
+    over = 0
+    before = None
+    while page := tx.all("leases_held", before=before, limit=SETTLE_BATCH):
+        over += len(leases.end(tx, page, reason="expired", by="system"))
+        before = page[-1].id
+    tx.run("reviews_end")
+    return Settled(len(tasks), over, known)
+
+
+def _raise_numbers(tx: Tx) -> None:
+    tx.run("tasks_raise", attempts=ATTEMPTS_MARGIN, revisions=NUMBERS_MARGIN)
+    tx.run("counters_raise", count=NUMBERS_MARGIN)
+    for row in tx.all("ids_last"):
+        least = int(max(row.used, row.last or 0)) + NUMBERS_MARGIN
+        tx.where_needed("sequence_forget", table=row.id)
+        tx.where_needed("sequence_set", table=row.id, value=least)
+        tx.where_needed(f"{row.id}_identity_raise", least=least)
+    tx.where_needed("feed_lock")
+    for row in tx.where_needed("feed_last"):
+        tx.where_needed("feed_raise", least=int(row.position) + NUMBERS_MARGIN)

@@ -505,6 +505,29 @@ class Symptom:
     repaired: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What ended when a board was put back to an earlier day.
+
+    `known`: its numbers go on above all that were given out; else by a wide margin.
+    """
+
+    claims_ended: int
+    leases_ended: int
+    known: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What a backup put in a board's place: rows of each table, what ended, and where what it replaced is `kept`."""
+
+    database: str
+    backup: str
+    kept: str | None
+    rows: dict[str, int]
+    settled: Settled
+
+
 def as_json(value: Any) -> Any:
     """Plain JSON values of a record: times as RFC 3339 with Z, tuples as lists."""
     if isinstance(value, datetime):

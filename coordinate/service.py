@@ -20,7 +20,20 @@ from coordinate import checkup, config, counters, errors, events, flows, inputs
 from coordinate.db.dialect import adopt_connection, is_postgres, join_transaction, open_engine
 from coordinate.db.engine import RETRY_SECONDS, Borrowed, Database, Tx
 from coordinate.fleet import agents, locks, scopes, worktrees
-from coordinate.records import Adopted, Claim, Event, EventBatch, ExportedTask, Learnings, Lease, Lost, Pruned, Session
+from coordinate.records import (
+    Adopted,
+    Claim,
+    Event,
+    EventBatch,
+    ExportedTask,
+    Learnings,
+    Lease,
+    Lost,
+    Pruned,
+    Restored,
+    Session,
+    Settled,
+)
 from coordinate.work import claims, dependencies, figures, review, tasks, upkeep
 
 P = ParamSpec("P")
@@ -568,6 +581,34 @@ def adopt(source: str | Path, target: str | Path | None = None) -> Adopted:
     _refuse_itself(source, place.target.removeprefix("sqlite:///"))
     with tidying.tidied(Path(source)) as board, connect(place.target, create=True) as coordinator:
         return coordinator._perform(lambda tx: adoption.adopt(tx, board=board), writes=True)
+
+
+def restore(source: str | Path, target: str | Path | None = None, *, replace: bool = False) -> Restored:
+    """Put a backup of a SQLite board in the place of the one that `target` means, in one transaction.
+
+    Every live hold of the backup ends, with its event, and all numbers go on above those of the board that is replaced,
+    or by a wide margin where that cannot be read: no handle, fence, id or position comes twice. Programs that have the
+    board open go on with what is there now. A board that is there is kept beside the new one, and `NotEmpty` is raised
+    unless `replace` says that it is meant.
+    """
+    from coordinate.db.restore import replacing
+
+    place = config.locate(None if target is None else str(target))
+    if is_postgres(place.target):
+        raise errors.InvalidInput("a board on Postgres is restored by pg_restore; then it is settled", field="db")
+    board = Path(place.target.removeprefix("sqlite:///")).absolute()
+    with replacing(Path(source).absolute(), board, replace=replace) as replaced:
+        settled = flows.settle(replaced.tx, known=replaced.known)
+    return Restored(str(board), str(source), replaced.kept, replaced.rows, settled)
+
+
+def settle(target: str | Path | None = None) -> Settled:
+    """After a board was put back to an earlier day by other means (pg_restore, a copied file): see `restore`.
+
+    Stop the agents first. On Postgres it needs the owner's role, since sequences are raised.
+    """
+    with connect(target) as coordinator:
+        return coordinator._perform(lambda tx: flows.settle(tx, known=False), writes=True)
 
 
 def _refuse_itself(source: str | Path, target: str) -> None:

@@ -82,6 +82,13 @@ add(
     .where(counters.c.kind == given_text("kind"), counters.c.value < given_integer("least"))
     .values(value=given_integer("least")),
 )
+add(
+    "counters_raise",
+    "Every counter goes on that much higher. (Up to where the log was pruned is no number that was given out.)",
+    update(counters)
+    .where(counters.c.kind != const("events_pruned"))
+    .values(value=counters.c.value + given_integer("count")),
+)
 add("counter_value", "The last number minted.", select(counters.c.value).where(counters.c.kind == given_text("kind")))
 
 # --- events -----------------------------------------------------------------------------------------------------------
@@ -536,6 +543,18 @@ add(
     .order_by(lease.expires_at, lease.id)
     .limit(given_integer("limit"))
     .with_for_update(skip_locked=True),
+)
+add(
+    "leases_held",
+    "A page of leases that nobody ended, live or past, newest first; without what an open worktree keeps.",
+    select(*_LEASE)
+    .where(
+        _HELD,
+        lease.worktree_id.is_(None),
+        optional(lease.id, given_integer("before"), lease.id < given_integer("before")),
+    )
+    .order_by(lease.id.desc())
+    .limit(given_integer("limit")),
 )
 add(
     "leases_list",

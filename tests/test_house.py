@@ -35,6 +35,7 @@ MAY_NAME_A_DATABASE = {
     "db.migrate": "prints the SQL of one, opens the file of the other",
     "db.backup": "a backup of a SQLite file, by nature",
     "db.doctor": "looks at a SQLite file and at a Postgres server, by nature",
+    "db.restore": "a backup of a SQLite file, by nature",
     "db.server": "roles and tools of a Postgres server, by nature",
     "config": "how hard SQLite syncs, a setting",
     "compile_sql": "the titles of the two files",

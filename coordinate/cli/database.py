@@ -141,6 +141,34 @@ def backup(call: Call, file: str) -> None:
     call.show(as_json(backup.export(_file_of(target), place)))
 
 
+@command("restore", example="coordinate db restore board-2030-01-31.db")
+@click.argument("file", metavar="FILE", required=False)
+@click.option("--replace", is_flag=True, help="A board that is there is meant; it is kept beside the new one.")
+@click.option("--settle", is_flag=True, help="No FILE: the board was put back by other means, such as pg_restore.")
+def restore(call: Call, file: str | None, replace: bool, settle: bool) -> None:
+    """Put a backup in the place of a SQLite board, in one step, and let nothing of the later days come twice.
+
+    Every claim, lease and lock of the backup ends, since nobody can tell who holds what since then; and all numbers go
+    on above those of the board that is replaced. On Postgres: stop the agents, pg_restore, then --settle.
+    """
+    from coordinate import errors, service
+    from coordinate.db import dialect, server
+
+    if settle == (file is not None) or (settle and replace):
+        raise click.UsageError("name a FILE to restore, or say --settle")
+    if settle:
+        call.show(service.settle(call.target()))
+        return
+    target = _target(call)
+    if dialect.is_postgres(target):
+        said = "a board on Postgres is restored by Postgres' own tool, into an empty schema"
+        hint = (
+            f"stop the agents; {server.restore_command(target, Path(as_path(file or '')))}; then the same with --settle"
+        )
+        raise errors.InvalidInput(said, hint=hint, field="db")
+    call.show(service.restore(as_path(file or ""), call.target(), replace=replace))
+
+
 @command("doctor", example="coordinate db doctor --deep")
 @click.option("--deep", is_flag=True, help="Read all of it: integrity, rows that contradict one another, the schema.")
 @click.option("--repair", is_flag=True, help="Do what the answer calls its repair; includes --deep.")

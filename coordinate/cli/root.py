@@ -134,6 +134,7 @@ DB: Table = {
     "ini": ("database", "ini", "Print an alembic.ini for DBAs."),
     "grant": ("database", "grant", "Print the GRANTs for the role that runs the program."),
     "backup": ("database", "backup", "Copy a board into one file, while others use it."),
+    "restore": ("database", "restore", "Put a backup in the place of a board."),
     "doctor": ("database", "doctor", "Say what is wrong with a board, and mend what can be."),
     "adopt": ("adopt", "adopt", "Take over a board of the kanban tool."),
 }

@@ -36,12 +36,12 @@ def export(board: Path, file: Path) -> Copied:
 
     Raises `NoBoard`, `NotABoard` (other tables, or damaged), `NotEmpty` when the file is there already.
     """
-    _refuse_what_is_no_board(board)
+    refuse_what_is_no_board(board, str(board))
     if file.exists():
         raise errors.NotEmpty(f"{file} is there already", hint="name a new file: a backup never replaces one")
     partial = file.with_name(f".{file.name}.{token_hex(4)}.partial")
     try:
-        rows = _copy(board, partial)
+        rows = copy(board, partial)
         os.link(partial, file)  # unlike a rename it fails where somebody was faster
     except FileExistsError:
         raise errors.NotEmpty(f"{file} appeared meanwhile", hint="name a new file") from None
@@ -59,7 +59,7 @@ def make(board: Path, revision: str) -> Path:
     partial = board.with_name(f"{board.name}.backup.partial")
     _remove(partial)
     try:
-        _copy(board, partial)
+        copy(board, partial)
         made = [number for number, _ in _backups(board)]
         final = board.with_name(f"{board.name}.backup-{revision}-{max(made, default=0) + 1}")
         partial.replace(final)
@@ -70,7 +70,8 @@ def make(board: Path, revision: str) -> Path:
     return final
 
 
-def _refuse_what_is_no_board(board: Path) -> None:
+def refuse_what_is_no_board(board: Path, where: str) -> None:
+    """Raise `NoBoard`, `NotABoard` unless a file holds a board, of whatever schema."""
     engine = dialect.SQLite(str(board))
     connection = engine.connect()
     try:
@@ -81,24 +82,25 @@ def _refuse_what_is_no_board(board: Path) -> None:
     finally:
         connection.close()
     if knowledge.VERSION_TABLE not in tables:
-        raise knowledge.without_version(tables, str(board))
+        raise knowledge.without_version(tables, where)
 
 
-def _copy(board: Path, partial: Path) -> dict[str, int]:
+def copy(board: Path, partial: Path) -> dict[str, int]:
+    """Copy what is committed into a new file, and check it; the answer is the rows of each table."""
     # As secret as the board itself, from the first byte on.
     os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, stat.S_IMODE(board.stat().st_mode)))
-    with closing(sqlite3.connect(board, isolation_level=None)) as source, closing(sqlite3.connect(partial)) as copy:
+    with closing(sqlite3.connect(board, isolation_level=None)) as source, closing(sqlite3.connect(partial)) as made:
         source.execute("BEGIN")  # the counts and the copy see one moment
         try:
             rows = count(source)
-            source.backup(copy)
+            source.backup(made)
         except sqlite3.DatabaseError as error:
             if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 raise
             raise _damaged(board, str(error)) from None
-        copy.execute("PRAGMA journal_mode = DELETE")  # one file, with nothing beside it
-        verdict = str(copy.execute("PRAGMA integrity_check").fetchone()[0])
-        counted = count(copy) if verdict == "ok" else {}
+        made.execute("PRAGMA journal_mode = DELETE")  # one file, with nothing beside it
+        verdict = str(made.execute("PRAGMA integrity_check").fetchone()[0])
+        counted = count(made) if verdict == "ok" else {}
     if verdict != "ok":
         raise _damaged(board, verdict)
     if counted != rows:

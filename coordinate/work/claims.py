@@ -132,6 +132,21 @@ def take_back(tx: Tx, task_id: str) -> bool:
     return bool(rows)
 
 
+def end_all(tx: Tx, *, reason: str, limit: int) -> list[str]:
+    """End a batch of holds whatever is left of their leases; nobody's expiry counts. Returns the ids."""
+    rows = tx.all("holds_end", limit=limit)
+    move = MOVE["expire"]
+    for row in sorted(rows, key=lambda row: int(row.number)):
+        ended = tx.one("attempt_close", task_id=row.id, outcome=move.outcome, reason=reason)
+        former = {} if ended is None else {"former_holder": ended.agent, "former_session": ended.session_id}
+        if row.scoped:
+            leases.end_of_task(tx, row.id, reason="expired", by="system")
+        attempt = None if ended is None else ended.attempt
+        story.record(tx, row, move.action, move.event, agent="system", attempt=attempt, detail=reason, **former)
+        tx.announce("ready")
+    return [row.id for row in rows]
+
+
 def _write_expiry(tx: Tx, row: Row) -> list[Lease]:
     ended = tx.one("attempt_close", task_id=row.id, outcome="expired", reason="the lease was not renewed")
     assert ended is not None

@@ -138,6 +138,29 @@ add(
     .values(**_taken_back)
     .returning(*_TASK),
 )
+_held_now: CTE = (
+    select(t.id).where(_HELD).order_by(t.number).limit(given_integer("limit")).with_for_update().cte("held")
+)
+add(
+    "holds_end",
+    "Take a batch of held tasks back, whatever is left of their leases: the board was put back to an earlier day.",
+    update(tasks)
+    .where(t.id.in_(select(_held_now.c.id)), _HELD)
+    .values(status=const(TODO), **_NO_HOLDER, **_BACK_IN_QUEUE, **_CHANGED)
+    .returning(*_TASK),
+)
+add(
+    "reviews_end",
+    "Nobody has reserved a review any more.",
+    update(tasks).where(t.status == const(IN_REVIEW), t.reviewer.is_not(None)).values(**_NO_REVIEWER),
+)
+add(
+    "tasks_raise",
+    "Every attempt and revision goes on that much higher.",
+    update(tasks).values(
+        attempt=t.attempt + given_integer("attempts"), revision=t.revision + given_integer("revisions")
+    ),
+)
 add(
     "task_take_back",
     "The same for one task, before it is claimed by name.",
@@ -1074,12 +1097,12 @@ add(
     insert(_sequences).values(name=given_text("table"), seq=given_integer("value")),
     only="sqlite",
 )
-for _name in ("notes", "history"):
+for _name in ("notes", "history", "events", "worktrees", "leases"):
     _identity: ColumnElement[Any] = literal_column(f"CAST(pg_get_serial_sequence('{_name}', 'id') AS regclass)")
     _last = func.coalesce(func.pg_sequence_last_value(_identity), const(0), type_=BIGINT)
     add(
         f"{_name}_identity_raise",
-        f"The next id of {_name} is above this one. Nobody else writes any while a board without tasks is filled.",
+        f"The next id of {_name} is above this one. Nobody else writes any: a board is filled, or was put back.",
         select(func.setval(_identity, func.greatest(_last, given_integer("least")), type_=BIGINT).label("value")),
         only="postgresql",
     )
@@ -1089,6 +1112,7 @@ add(
     select(board_lock("events").label("locked")),
     only="postgresql",
 )
+add("feed_last", "The last position given out.", select(event_feed_state.c.position), only="postgresql")
 add(
     "feed_raise",
     "The next position is above this one.",

@@ -51,6 +51,13 @@ RETURNING counters.value, (SELECT date_trunc('milliseconds', clock_timestamp()))
 UPDATE counters SET value=:least
 WHERE counters.kind = :kind AND counters.value < :least;
 
+-- name: counters_raise
+-- why: Every counter goes on that much higher. (Up to where the log was pruned is no number that was given out.)
+-- takes: count integer
+-- gives: nothing
+UPDATE counters SET value=(counters.value + :count)
+WHERE counters.kind != 'events_pruned';
+
 -- name: counter_value
 -- why: The last number minted.
 -- takes: kind text
@@ -550,6 +557,22 @@ ORDER BY leases.expires_at, leases.id
 
 LIMIT :limit FOR UPDATE SKIP LOCKED;
 
+-- name: leases_held
+-- why: A page of leases that nobody ended, live or past, newest first; without what an open worktree keeps.
+-- takes: before integer, limit integer
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
+FROM leases
+WHERE leases.released_at IS NULL AND leases.worktree_id IS NULL AND (CAST(:before AS BIGINT) IS NULL OR leases.id <
+    :before)
+ORDER BY leases.id DESC
+
+LIMIT :limit;
+
 -- name: leases_list
 -- why: Leases by kind, holder or project; the live ones, or all; `before` (an id) pages back.
 -- takes: kind text, project text, agent text, task_id text, all integer, before integer, limit integer
@@ -642,6 +665,49 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
     tasks.scoped, tasks.parked_on;
+
+-- name: holds_end
+-- why: Take a batch of held tasks back, whatever is left of their leases: the board was put back to an earlier day.
+-- takes: limit integer
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant, scoped boolean, parked_on integer
+WITH held AS
+(SELECT tasks.id AS id
+FROM tasks
+WHERE tasks.status = 'IN_PROGRESS'
+ORDER BY tasks.number
+
+LIMIT :limit FOR UPDATE)
+UPDATE tasks SET status='TODO', assigned_agent=NULL, session_id=NULL, lease_until=NULL, parked=CASE WHEN
+    (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN 'later' ELSE '' END,
+    parked_until=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN
+    tasks.not_before ELSE NULL END, revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds',
+    clock_timestamp()))
+WHERE tasks.id IN (SELECT held.id
+FROM held) AND tasks.status = 'IN_PROGRESS'
+RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
+    tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
+    tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
+    tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
+    tasks.scoped, tasks.parked_on;
+
+-- name: reviews_end
+-- why: Nobody has reserved a review any more.
+-- takes: nothing
+-- gives: nothing
+UPDATE tasks SET reviewer=NULL, review_until=NULL
+WHERE tasks.status = 'IN_REVIEW' AND tasks.reviewer IS NOT NULL;
+
+-- name: tasks_raise
+-- why: Every attempt and revision goes on that much higher.
+-- takes: attempts integer, revisions integer
+-- gives: nothing
+UPDATE tasks SET attempt=(tasks.attempt + :attempts), revision=(tasks.revision + :revisions);
 
 -- name: task_take_back
 -- why: The same for one task, before it is claimed by name.
@@ -2050,7 +2116,7 @@ INSERT INTO events (created_at, event_type, payload, ttl_seconds, project, agent
 RETURNING events.id;
 
 -- name: notes_identity_raise
--- why: The next id of notes is above this one. Nobody else writes any while a board without tasks is filled.
+-- why: The next id of notes is above this one. Nobody else writes any: a board is filled, or was put back.
 -- takes: least integer
 -- gives: value integer
 SELECT setval(CAST(pg_get_serial_sequence('notes', 'id') AS regclass),
@@ -2058,11 +2124,35 @@ SELECT setval(CAST(pg_get_serial_sequence('notes', 'id') AS regclass),
     value;
 
 -- name: history_identity_raise
--- why: The next id of history is above this one. Nobody else writes any while a board without tasks is filled.
+-- why: The next id of history is above this one. Nobody else writes any: a board is filled, or was put back.
 -- takes: least integer
 -- gives: value integer
 SELECT setval(CAST(pg_get_serial_sequence('history', 'id') AS regclass),
     greatest(coalesce(pg_sequence_last_value(CAST(pg_get_serial_sequence('history', 'id') AS regclass)), 0), :least)) AS
+    value;
+
+-- name: events_identity_raise
+-- why: The next id of events is above this one. Nobody else writes any: a board is filled, or was put back.
+-- takes: least integer
+-- gives: value integer
+SELECT setval(CAST(pg_get_serial_sequence('events', 'id') AS regclass),
+    greatest(coalesce(pg_sequence_last_value(CAST(pg_get_serial_sequence('events', 'id') AS regclass)), 0), :least)) AS
+    value;
+
+-- name: worktrees_identity_raise
+-- why: The next id of worktrees is above this one. Nobody else writes any: a board is filled, or was put back.
+-- takes: least integer
+-- gives: value integer
+SELECT setval(CAST(pg_get_serial_sequence('worktrees', 'id') AS regclass),
+    greatest(coalesce(pg_sequence_last_value(CAST(pg_get_serial_sequence('worktrees', 'id') AS regclass)), 0), :least))
+    AS value;
+
+-- name: leases_identity_raise
+-- why: The next id of leases is above this one. Nobody else writes any: a board is filled, or was put back.
+-- takes: least integer
+-- gives: value integer
+SELECT setval(CAST(pg_get_serial_sequence('leases', 'id') AS regclass),
+    greatest(coalesce(pg_sequence_last_value(CAST(pg_get_serial_sequence('leases', 'id') AS regclass)), 0), :least)) AS
     value;
 
 -- name: feed_lock
@@ -2070,6 +2160,13 @@ SELECT setval(CAST(pg_get_serial_sequence('history', 'id') AS regclass),
 -- takes: nothing
 -- gives: locked boolean
 SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/events', 0)) IS NULL AS locked;
+
+-- name: feed_last
+-- why: The last position given out.
+-- takes: nothing
+-- gives: position integer
+SELECT event_feed_state.position
+FROM event_feed_state;
 
 -- name: feed_raise
 -- why: The next position is above this one.
@@ -2683,4 +2780,31 @@ FROM leases) AS used, CAST((SELECT CASE WHEN has_sequence_privilege(format('%I.%
     THEN coalesce(last_value, 0) END FROM pg_sequences
 WHERE schemaname = current_schema() AND sequencename = 'leases_id_seq') AS BIGINT) AS last) AS asked
 WHERE asked.last < asked.used
+ORDER BY asked.id;
+
+-- name: ids_last
+-- why: Of every table with ids the highest, and the last that was given out.
+-- takes: nothing
+-- gives: id text, used integer, last integer
+SELECT asked.id, asked.used, asked.last
+FROM (SELECT 'events' AS id, (SELECT coalesce(max(events.id), 0) AS coalesce_1
+FROM events) AS used, CAST((SELECT CASE WHEN has_sequence_privilege(format('%I.%I', schemaname, sequencename), 'SELECT')
+    THEN coalesce(last_value, 0) END FROM pg_sequences
+WHERE schemaname = current_schema() AND sequencename = 'events_id_seq') AS BIGINT) AS last UNION ALL SELECT 'history' AS
+    id, (SELECT coalesce(max(history.id), 0) AS coalesce_2
+FROM history) AS used, CAST((SELECT CASE WHEN has_sequence_privilege(format('%I.%I', schemaname, sequencename),
+    'SELECT') THEN coalesce(last_value, 0) END FROM pg_sequences
+WHERE schemaname = current_schema() AND sequencename = 'history_id_seq') AS BIGINT) AS last UNION ALL SELECT 'notes' AS
+    id, (SELECT coalesce(max(notes.id), 0) AS coalesce_3
+FROM notes) AS used, CAST((SELECT CASE WHEN has_sequence_privilege(format('%I.%I', schemaname, sequencename), 'SELECT')
+    THEN coalesce(last_value, 0) END FROM pg_sequences
+WHERE schemaname = current_schema() AND sequencename = 'notes_id_seq') AS BIGINT) AS last UNION ALL SELECT 'worktrees'
+    AS id, (SELECT coalesce(max(worktrees.id), 0) AS coalesce_4
+FROM worktrees) AS used, CAST((SELECT CASE WHEN has_sequence_privilege(format('%I.%I', schemaname, sequencename),
+    'SELECT') THEN coalesce(last_value, 0) END FROM pg_sequences
+WHERE schemaname = current_schema() AND sequencename = 'worktrees_id_seq') AS BIGINT) AS last UNION ALL SELECT 'leases'
+    AS id, (SELECT coalesce(max(leases.id), 0) AS coalesce_5
+FROM leases) AS used, CAST((SELECT CASE WHEN has_sequence_privilege(format('%I.%I', schemaname, sequencename), 'SELECT')
+    THEN coalesce(last_value, 0) END FROM pg_sequences
+WHERE schemaname = current_schema() AND sequencename = 'leases_id_seq') AS BIGINT) AS last) AS asked
 ORDER BY asked.id;

@@ -39,6 +39,13 @@ RETURNING value, strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS now;
 UPDATE counters SET value=:least
 WHERE counters.kind = :kind AND counters.value < :least;
 
+-- name: counters_raise
+-- why: Every counter goes on that much higher. (Up to where the log was pruned is no number that was given out.)
+-- takes: count integer
+-- gives: nothing
+UPDATE counters SET value=(counters.value + :count)
+WHERE counters.kind != 'events_pruned';
+
 -- name: counter_value
 -- why: The last number minted.
 -- takes: kind text
@@ -512,6 +519,22 @@ ORDER BY leases.expires_at, leases.id
 
 LIMIT :limit;
 
+-- name: leases_held
+-- why: A page of leases that nobody ended, live or past, newest first; without what an open worktree keeps.
+-- takes: before integer, limit integer
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
+FROM leases
+WHERE leases.released_at IS NULL AND leases.worktree_id IS NULL AND (CAST(:before AS BIGINT) IS NULL OR leases.id <
+    :before)
+ORDER BY leases.id DESC
+
+LIMIT :limit;
+
 -- name: leases_list
 -- why: Leases by kind, holder or project; the live ones, or all; `before` (an id) pages back.
 -- takes: kind text, project text, agent text, task_id text, all integer, before integer, limit integer
@@ -600,6 +623,46 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
     updated_at, finished_at, scoped, parked_on;
+
+-- name: holds_end
+-- why: Take a batch of held tasks back, whatever is left of their leases: the board was put back to an earlier day.
+-- takes: limit integer
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant, scoped boolean, parked_on integer
+WITH held AS
+(SELECT tasks.id AS id
+FROM tasks
+WHERE tasks.status = 'IN_PROGRESS'
+ORDER BY tasks.number
+
+LIMIT :limit)
+UPDATE tasks SET status='TODO', assigned_agent=NULL, session_id=NULL, lease_until=NULL, parked=CASE WHEN
+    (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END, parked_until=CASE WHEN
+    (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.not_before ELSE NULL END,
+    revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tasks.id IN (SELECT held.id
+FROM held) AND tasks.status = 'IN_PROGRESS'
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at, scoped, parked_on;
+
+-- name: reviews_end
+-- why: Nobody has reserved a review any more.
+-- takes: nothing
+-- gives: nothing
+UPDATE tasks SET reviewer=NULL, review_until=NULL
+WHERE tasks.status = 'IN_REVIEW' AND tasks.reviewer IS NOT NULL;
+
+-- name: tasks_raise
+-- why: Every attempt and revision goes on that much higher.
+-- takes: attempts integer, revisions integer
+-- gives: nothing
+UPDATE tasks SET attempt=(tasks.attempt + :attempts), revision=(tasks.revision + :revisions);
 
 -- name: task_take_back
 -- why: The same for one task, before it is claimed by name.
@@ -2450,4 +2513,26 @@ WHERE name = 'worktrees'), 0) AS INTEGER) AS last UNION ALL SELECT 'leases' AS i
 FROM leases) AS used, CAST(coalesce((SELECT seq FROM sqlite_sequence
 WHERE name = 'leases'), 0) AS INTEGER) AS last) AS asked
 WHERE asked.last < asked.used
+ORDER BY asked.id;
+
+-- name: ids_last
+-- why: Of every table with ids the highest, and the last that was given out.
+-- takes: nothing
+-- gives: id text, used integer, last integer
+SELECT asked.id, asked.used, asked.last
+FROM (SELECT 'events' AS id, (SELECT coalesce(max(events.id), 0) AS coalesce_1
+FROM events) AS used, CAST(coalesce((SELECT seq FROM sqlite_sequence
+WHERE name = 'events'), 0) AS INTEGER) AS last UNION ALL SELECT 'history' AS id, (SELECT coalesce(max(history.id), 0) AS
+    coalesce_2
+FROM history) AS used, CAST(coalesce((SELECT seq FROM sqlite_sequence
+WHERE name = 'history'), 0) AS INTEGER) AS last UNION ALL SELECT 'notes' AS id, (SELECT coalesce(max(notes.id), 0) AS
+    coalesce_3
+FROM notes) AS used, CAST(coalesce((SELECT seq FROM sqlite_sequence
+WHERE name = 'notes'), 0) AS INTEGER) AS last UNION ALL SELECT 'worktrees' AS id, (SELECT coalesce(max(worktrees.id), 0)
+    AS coalesce_4
+FROM worktrees) AS used, CAST(coalesce((SELECT seq FROM sqlite_sequence
+WHERE name = 'worktrees'), 0) AS INTEGER) AS last UNION ALL SELECT 'leases' AS id, (SELECT coalesce(max(leases.id), 0)
+    AS coalesce_5
+FROM leases) AS used, CAST(coalesce((SELECT seq FROM sqlite_sequence
+WHERE name = 'leases'), 0) AS INTEGER) AS last) AS asked
 ORDER BY asked.id;

@@ -1,0 +1,173 @@
+"""Put a backup in the place of a SQLite board: in one transaction, whatever other programs have the file open.
+
+The file stays the same file, so that nobody goes on writing to one that was moved away. What it held is kept beside it.
+All its numbers go on above those of the board that is replaced, when that can be read: no handle, fence, id or position
+that was ever given out is given out again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from coordinate import errors
+from coordinate.db import backup, dialect, knowledge, migrate
+from coordinate.db.engine import Database, Tx
+
+
+@dataclass(slots=True)
+class Replacing:
+    """A board that holds the backup's rows, before the commit. `known`: its numbers are above those it replaces."""
+
+    tx: Tx
+    known: bool
+    kept: str | None
+    rows: dict[str, int] = field(default_factory=dict)
+
+
+@contextmanager
+def replacing(source: Path, board: Path, *, replace: bool) -> Iterator[Replacing]:
+    """Fill the board from the backup; what the block does to it is part of the same transaction, then it is committed.
+
+    A backup of an older schema is upgraded on the way, in a copy. Raises `NotEmpty` when there is a board already and
+    `replace` does not say that this is meant, `NotABoard` when either is none, `SchemaAhead`.
+    """
+    if board.exists() and source.exists() and source.samefile(board):
+        raise errors.InvalidInput(f"{source} is the board itself", hint="name a backup", field="file")
+    board.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=f".{board.name}.restore-", dir=board.parent) as folder:
+        copy = _copy_at_head(source, Path(folder) / "board.db")
+        aside = _set_aside_what_cannot_be_read(board, replace=replace)
+        engine = dialect.SQLite(str(board), create=True)
+        with closing(engine.connect()) as connection:
+            connection.execute("PRAGMA foreign_keys = OFF")
+            connection.execute("ATTACH DATABASE ? AS source", [str(copy)])
+            engine.begin(connection, writes=True)
+            try:
+                kept = _keep(engine, connection, board, replace=replace)
+                _note_numbers(connection, known=kept is not None)
+                rows = _fill(connection)
+                if kept is not None:
+                    _raise_numbers(connection)
+                tx = Tx(Database(engine), connection)
+                yield Replacing(tx, kept is not None or aside is None, kept or aside, rows)
+                tx.finish()
+                engine.commit(connection)
+            finally:
+                engine.rollback(connection)
+
+
+def _copy_at_head(source: Path, copy: Path) -> Path:
+    """The backup, checked and at this program's schema; the file itself is only read."""
+    if not source.exists():
+        raise errors.NotFound(f"there is no file {source}", hint="name a backup that is there")
+    backup.copy(source, copy)
+    backup.refuse_what_is_no_board(copy, str(source))
+    standing = migrate.current(str(copy))
+    if not standing.at_head and set(standing.revisions) <= set(knowledge.REVISIONS):
+        migrate.upgrade(str(copy))
+        standing = migrate.current(str(copy))
+    knowledge.judge(list(standing.revisions), standing.window, str(source), [])
+    return copy
+
+
+def _set_aside_what_cannot_be_read(board: Path, *, replace: bool) -> str | None:
+    """A damaged file, or one that is none of SQLite's, makes way for a new one; it is kept under another name."""
+    try:
+        engine = dialect.SQLite(str(board), create=True)
+        if board.exists():
+            with closing(engine.connect()) as connection:
+                engine.look_around(connection)
+                connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except (errors.NotABoard, sqlite3.DatabaseError) as error:
+        if not replace:
+            raise errors.NotEmpty(f"{board} is there, and cannot be read: {error}", hint=REPLACE) from None
+    else:
+        return None
+    number = 1
+    while (aside := board.with_name(f"{board.name}.replaced-{number}")).exists():
+        number += 1
+    for beside in ("", "-wal", "-shm", "-journal"):
+        if (part := board.with_name(board.name + beside)).exists():
+            shutil.move(part, aside.with_name(aside.name + beside))
+    return str(aside)
+
+
+REPLACE = "stop the agents first; then say --replace: what is there is kept beside it under another name"
+
+
+def _keep(engine: dialect.SQLite, connection: sqlite3.Connection, board: Path, *, replace: bool) -> str | None:
+    """Copy the board that is there beside itself; None when the file is empty. Nobody writes to it from here on."""
+    tables, _ = engine.look_around(connection)
+    if not tables:
+        return None
+    if knowledge.VERSION_TABLE not in tables or "tasks" not in tables:
+        raise knowledge.without_version(tables, str(board))
+    if not replace:
+        tasks, held = connection.execute("SELECT count(*), count(lease_until) FROM tasks").fetchone()
+        raise errors.NotEmpty(f"{board} holds a board: {tasks} tasks, {held} of them held", hint=REPLACE, tasks=tasks)
+    (revision,) = connection.execute(f"SELECT max(version_num) FROM {knowledge.VERSION_TABLE}").fetchone()
+    return str(backup.make(board, revision or "none"))
+
+
+def _note_numbers(connection: sqlite3.Connection, *, known: bool) -> None:
+    """What the board that is there gave out, in tables of this connection alone."""
+    if known:
+        connection.execute("CREATE TEMP TABLE was_tasks AS SELECT id, attempt, revision FROM main.tasks")
+        connection.execute("CREATE UNIQUE INDEX temp.was_task ON was_tasks (id)")
+        connection.execute("CREATE TEMP TABLE was_counters AS SELECT kind, value FROM main.counters")
+        connection.execute("CREATE TEMP TABLE was_ids AS SELECT name, seq FROM main.sqlite_sequence")
+
+
+def _fill(connection: sqlite3.Connection) -> dict[str, int]:
+    """Everything that stands in the backup, in the place of everything that stood here."""
+    ours = "name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+    for kind, name in connection.execute(
+        f"SELECT type, name FROM main.sqlite_master WHERE type IN ('view', 'trigger', 'table') AND {ours}"
+        " ORDER BY type = 'table'"
+    ).fetchall():
+        connection.execute(f"DROP {kind} main.{_quoted(name)}")
+    made = connection.execute(
+        f"SELECT type, name, sql FROM source.sqlite_master WHERE sql IS NOT NULL AND {ours} ORDER BY type <> 'table'"
+    ).fetchall()
+    rows = {}
+    for kind, name, sql in made:
+        connection.execute(sql)
+        if kind == "table":
+            table = _quoted(name)
+            rows[name] = connection.execute(f"INSERT INTO main.{table} SELECT * FROM source.{table}").rowcount
+    connection.execute("DELETE FROM main.sqlite_sequence")
+    connection.execute("INSERT INTO main.sqlite_sequence SELECT * FROM source.sqlite_sequence")
+    broken = connection.execute("PRAGMA main.foreign_key_check").fetchall()
+    if broken:
+        raise errors.NotABoard(f"the backup holds {len(broken)} rows without their parent", hint="nothing was changed")
+    return rows
+
+
+def _raise_numbers(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        "UPDATE main.tasks SET attempt = max(tasks.attempt, w.attempt), revision = max(tasks.revision, w.revision) + 1"
+        " FROM was_tasks w WHERE w.id = tasks.id"
+    )
+    # Up to where the log was pruned is no number that was given out.
+    connection.execute(
+        "INSERT INTO main.counters (kind, value) SELECT kind, value FROM was_counters WHERE kind <> 'events_pruned'"
+        " ON CONFLICT (kind) DO UPDATE SET value = max(value, excluded.value)"
+    )
+    connection.execute(
+        "UPDATE main.sqlite_sequence SET seq = max(sqlite_sequence.seq, w.seq)"
+        " FROM was_ids w WHERE w.name = sqlite_sequence.name"
+    )
+    connection.execute(
+        "INSERT INTO main.sqlite_sequence (name, seq) SELECT name, seq FROM was_ids"
+        " WHERE name NOT IN (SELECT name FROM main.sqlite_sequence)"
+    )
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,211 @@
+"""A backup in the place of a board: nothing of the later days comes twice, and nobody holds anything any more."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+import coordinate
+from coordinate import errors, service
+from coordinate.db import backup, migrate
+from tests.doors.command import Command
+from tests.migrations.catalog import catalog, fill, path_of, rows, run
+from tests.tables import assert_sound
+
+FORK = multiprocessing.get_context("fork")
+
+
+@pytest.fixture
+def board_file(sqlite_url: str) -> Path:
+    migrate.upgrade(sqlite_url)
+    fill(sqlite_url)
+    return path_of(sqlite_url)
+
+
+def numbers(url: str) -> dict[str, int]:
+    """The highest of all that is given out by number."""
+    asked = {
+        "task": "SELECT value FROM counters WHERE kind = 'task'",
+        "fence": "SELECT value FROM counters WHERE kind = 'fence'",
+        "event": "SELECT max(id) FROM events",
+        "note": "SELECT max(id) FROM notes",
+        "attempt": "SELECT attempt FROM tasks WHERE id = 'TASK-4'",
+        "revision": "SELECT revision FROM tasks WHERE id = 'TASK-4'",
+    }
+    return {name: run(url, sql)[0][0] or 0 for name, sql in asked.items()}
+
+
+def go_on(c: coordinate.Coordinator) -> dict[str, object]:
+    """One more of everything that has a number."""
+    c.dispatch(title="new", role="other")
+    c.acquire_lock(name=f"l{time.monotonic()}")
+    claim = c.claim_task(task="TASK-4") if c.view(task="TASK-4").task.status == "TODO" else None
+    c.comment(task="TASK-4", text="n")
+    return {"claim": claim}
+
+
+@pytest.fixture
+def two_days(board_file: Path, tmp_path: Path) -> tuple[str, Path]:
+    """A board and its backup of an earlier day; since then all numbers went on, and TASK-4 is held by a new attempt."""
+    url = str(board_file)
+    with coordinate.connect(url, agent="alice") as c:
+        c.unblock(task="TASK-4")
+        made = Path(backup.export(board_file, tmp_path / "backup.db").backup)
+        for _ in range(3):
+            claim = c.claim_task(task="TASK-4")
+            c.release(handle=claim)
+        for _ in range(5):
+            go_on(c)
+        c.counter_next(kind="adr", floor=40)
+        c.prune()
+    return url, made
+
+
+def test_no_number_of_the_later_days_comes_twice(two_days: tuple[str, Path], tmp_path: Path) -> None:
+    """Design rule 4.7, for whoever has the board open meanwhile too."""
+    url, made = two_days
+    call = Command(url, tmp_path)
+    before, contents = numbers(url), rows(url)
+    with coordinate.connect(url, agent="alice") as c:
+        (held,) = [task for task in c.mine() if task.id == "TASK-4"]
+        refused = call("db", "restore", str(made))
+        assert (refused.status, refused.error["code"]) == (2, "not_empty")
+        assert rows(url) == contents
+        told = call("db", "restore", str(made), "--replace").json
+        assert rows(told["kept"]) == contents
+        assert told["settled"]["known"] is True
+        assert told["settled"]["claims_ended"] > 0 < told["settled"]["leases_ended"]
+        with pytest.raises(errors.StaleClaim):
+            c.complete(handle=held.handle)
+        claim = go_on(c)["claim"]
+        after = numbers(url)
+        assert all(after[name] > before[name] for name in before), (before, after)
+        assert claim.attempt > held.attempt  # type: ignore[attr-defined]
+        assert c.counter_next(kind="adr")[0] > 41
+        assert c.examine() == []
+    assert run(url, "PRAGMA foreign_key_check") == []
+    assert catalog(url) == catalog(str(made))
+
+
+def test_every_live_hold_of_the_backup_ends_and_its_holder_is_told(board_file: Path, tmp_path: Path) -> None:
+    url, other = str(board_file), str(tmp_path / "other" / "board.db")
+    with coordinate.connect(url, agent="alice") as c:
+        session = c.register(name="alice").id
+        c.session = session
+        claim = c.claim_task(task=c.dispatch(title="t", role="w", scopes=["x"]).task.id)
+        c.acquire_lock(name="l")
+        reviewed = c.claim_task(task=c.dispatch(title="r", role="w").task.id)
+        c.complete(handle=reviewed, review=True)
+        c.claim_review(agent="bob")
+        made = backup.export(board_file, tmp_path / "backup.db")
+    told = service.restore(made.backup, other)
+    assert (told.kept, told.settled.known) == (None, True)
+    with coordinate.connect(other, agent="carol") as c:
+        assert run(other, "SELECT count(*) FROM tasks WHERE lease_until IS NOT NULL OR reviewer IS NOT NULL") == [(0,)]
+        assert run(other, "SELECT count(*) FROM leases WHERE released_at IS NULL AND worktree_id IS NULL") == [(0,)]
+        assert claim.handle in c.tell_losses(session=session).claims
+        last = run(other, f"SELECT outcome, reason FROM attempts WHERE task_id = '{claim.task.id}'")
+        assert last == [("expired", "the board was put back to an earlier day")]
+        assert c.claim_task(task=claim.task.id).attempt == claim.attempt + 1
+        assert c.examine() == []
+    assert_sound(other)
+
+
+def test_a_board_that_cannot_be_read_is_set_aside_and_numbers_go_on_by_a_wide_margin(
+    two_days: tuple[str, Path], tmp_path: Path
+) -> None:
+    url, made = two_days
+    before = numbers(url)
+    Path(url).write_bytes(b"\0 no longer a database" * 1000)
+    with pytest.raises(errors.NotEmpty, match="cannot be read"):
+        service.restore(made, url)
+    told = service.restore(made, url, replace=True)
+    assert told.kept == f"{url}.replaced-1"
+    assert told.settled.known is False
+    with coordinate.connect(url, agent="alice") as c:
+        go_on(c)
+        after = numbers(url)
+        assert all(after[name] > before[name] + 900 for name in before), (before, after)
+        assert c.examine() == []
+
+
+def test_a_board_put_back_by_other_means_is_settled(board_url: str, tmp_path: Path) -> None:
+    """What follows pg_restore, or a file that was copied by hand."""
+    fill(board_url)
+    before = numbers(board_url)
+    told = Command(board_url, tmp_path)("db", "restore", "--settle").json
+    assert told["claims_ended"] > 0
+    with coordinate.connect(board_url, agent="alice") as c:
+        events = c.next_events(consumer="reader").events
+        assert {each.event for each in events} >= {"task.lease_expired"}
+        assert events[-1].id > 1_000_000 or board_url.startswith("postgresql")
+        go_on(c)
+        after = numbers(board_url)
+        assert all(after[name] > before[name] + 900 for name in before), (before, after)
+        assert c.next_events(consumer="reader").events[-1].id > 1_000_000
+        assert c.examine() == []
+
+
+def test_a_backup_of_an_older_schema_is_upgraded_on_the_way(board_file: Path, tmp_path: Path) -> None:
+    migrate.downgrade(str(board_file), "0001")
+    made = backup.export(board_file, tmp_path / "old.db")
+    content = Path(made.backup).read_bytes()
+    told = service.restore(made.backup, board_file, replace=True)
+    assert migrate.current(str(board_file)).at_head
+    assert told.rows["notes"] == made.rows["notes"]
+    assert Path(made.backup).read_bytes() == content
+    left = {path.name for path in tmp_path.iterdir()} - {Path(str(told.kept)).name}
+    assert {name for name in left if not name.startswith(f"{board_file.name}.backup-")} == {"old.db", board_file.name}
+
+
+@pytest.mark.parametrize("what", ["nothing", "text", "foreign", "ahead", "itself"])
+def test_what_is_no_backup_is_refused_and_nothing_changes(board_file: Path, tmp_path: Path, what: str) -> None:
+    source = tmp_path / "source.db"
+    if what == "text":
+        source.write_text("Dear diary" * 1000)
+    if what == "foreign":
+        run(str(source), "CREATE TABLE invoices (id)")
+    if what == "ahead":
+        backup.export(board_file, source)
+        run(str(source), "UPDATE coordinate_version SET version_num = '7777'")
+    before = rows(str(board_file))
+    with pytest.raises((errors.NotFound, errors.NotABoard, errors.SchemaAhead, errors.InvalidInput)):
+        service.restore(board_file if what == "itself" else source, board_file, replace=True)
+    assert rows(str(board_file)) == before
+    assert not list(tmp_path.glob(".*restore*"))
+
+
+def test_on_postgres_the_refusal_shows_the_way(pg_url: str, tmp_path: Path) -> None:
+    migrate.upgrade(pg_url)
+    told = Command(pg_url, tmp_path)("db", "restore", "x.dump").error
+    assert "pg_restore --exit-on-error" in told["hint"]
+    assert "--settle" in told["hint"]
+
+
+@pytest.mark.slow
+def test_a_restore_that_is_killed_leaves_the_old_board_or_the_new_one(two_days: tuple[str, Path]) -> None:
+    """SIGKILL at twelve moments."""
+    url, made = two_days
+    old, chance = rows(url)["history"], random.Random(3)
+    ended = set()
+    for _ in range(12):
+        process = FORK.Process(target=service.restore, args=(made, url), kwargs={"replace": True})
+        process.start()
+        time.sleep(chance.uniform(0.0, 0.12))
+        assert process.pid
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        assert run(url, "PRAGMA integrity_check") == [("ok",)]
+        with coordinate.connect(url, agent="alice") as c:
+            is_old = rows(url)["history"] == old
+            assert is_old or c.examine() == []
+        ended.add(is_old)
+        if not is_old:
+            old = rows(url)["history"]
+    assert service.restore(made, url, replace=True).settled.known
