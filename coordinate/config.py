@@ -72,7 +72,7 @@ def find_folder(start: Path) -> Path | None:
     for here in (start, *start.parents):
         if _is_folder(here / FOLDER):
             return here / FOLDER
-        if (main := _main_checkout(here)) is not None and _is_folder(main / FOLDER):
+        if (main := main_checkout(here)) is not None and _is_folder(main / FOLDER):
             return main / FOLDER
     return None
 
@@ -254,7 +254,7 @@ def _owner(path: Path) -> str:
         return f"the user {uid}"
 
 
-def _main_checkout(here: Path) -> Path | None:
+def main_checkout(here: Path) -> Path | None:
     """The main checkout of a linked git worktree: its .git is a file that points into the main one's."""
     pointer = here / ".git"
     try:

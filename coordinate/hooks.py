@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from coordinate import config
+from coordinate import config, signals
 
 if TYPE_CHECKING:
     import subprocess
@@ -125,13 +125,14 @@ def _run_side_by_side(paths: list[Path], event: dict[str, Any], hooks: Path, war
     try:
         for path in paths:
             name = _shown(path, hooks)
-            mask = _hold_signals_back()  # an interrupt waits until the hook that just began is known, and can be ended
+            # An interrupt waits until the hook that just began is known, and can be ended.
+            mask = signals.hold_back((signal.SIGINT, signal.SIGTERM))
             try:
                 running.append((name, _start(path, told, mask), time.monotonic() + SECONDS_MAX))
             except OSError as error:
                 faults.append(f"hook {name} cannot be run: {_cure(path, error)}")
             finally:
-                _let_signals_come(mask)
+                signals.let_come(mask)
         for name, process, deadline in running:
             if fault := _wait(process, deadline):
                 faults.append(f"hook {name} {fault}")
@@ -142,17 +143,6 @@ def _run_side_by_side(paths: list[Path], event: dict[str, Any], hooks: Path, war
                 _kill(process)
     for fault in faults:
         warn(fault)
-
-
-def _hold_signals_back() -> set[int]:
-    if not hasattr(signal, "pthread_sigmask"):
-        return set()
-    return {int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})}
-
-
-def _let_signals_come(mask: set[int]) -> None:
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _start(path: Path, told: dict[str, Any], mask: set[int]) -> subprocess.Popen[bytes]:
@@ -174,7 +164,7 @@ def _start(path: Path, told: dict[str, Any], mask: set[int]) -> subprocess.Popen
             stderr=_standard_error(),
             env={**os.environ, INSIDE: told["event"]},
             start_new_session=True,  # a group of its own, which can be ended as a whole
-            preexec_fn=functools.partial(_let_signals_come, mask) if os.name == "posix" else None,  # noqa: PLW1509
+            preexec_fn=functools.partial(signals.let_come, mask) if os.name == "posix" else None,  # noqa: PLW1509
         )
 
 

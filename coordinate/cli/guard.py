@@ -12,14 +12,15 @@ import os
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from coordinate import config, errors
+from coordinate import config, errors, paths
 from coordinate.cli import git
+from coordinate.cli.places import as_pattern
 from coordinate.cli.shared import Call, as_path, as_text, command, given, read_file
 
 if TYPE_CHECKING:
@@ -29,15 +30,8 @@ MARK = "# made by coordinate guard install"
 OURS = re.compile(
     rf"#!/bin/sh\n{MARK}\n(command -v coordinate .*\n)?exec coordinate guard check --staged.* >/dev/null\n"
 )
-MISSING = (
-    "command -v coordinate >/dev/null || { echo 'no coordinate in $PATH: this commit is not guarded' >&2; exit 0; }\n"
-)
-# A name of at most so many characters is asked for as it is, a longer one by its folder.
-PATTERN_MAX = 1_000
 PATTERNS_AT_ONCE = 100
 TOLD_MAX = 20
-# What would read as a wildcard, or is refused in a pattern, is asked for as any one character.
-UNPLAIN = re.compile(r"[*?\[\]{}\\\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 AWAY = (errors.Busy, errors.Unreachable, errors.ReadOnly, errors.OutcomeUnknown)
 NO_BOARD = (errors.NoBoard, errors.NotABoard, errors.SchemaBehind, errors.SchemaAhead, errors.UnsupportedDatabase)
 
@@ -68,7 +62,8 @@ def install(call: Call, fail_open: bool, project: str | None) -> None:
             f"{path} is somebody else's hook and stays as it is", hint=f"add this line to it: {line}", path=str(path)
         )
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{MARK}\n{MISSING if fail_open else ''}exec {line} >/dev/null\n", encoding="utf-8")
+    missing = _unless_missing("commit", 0 if fail_open else 1)
+    path.write_text(f"#!/bin/sh\n{MARK}\n{missing}\nexec {line} >/dev/null\n", encoding="utf-8")
     path.chmod(0o755)
     call.show({"installed": as_text(str(path)), "runs": line, "fail_open": fail_open})
 
@@ -80,6 +75,7 @@ def install(call: Call, fail_open: bool, project: str | None) -> None:
 @fail_open_option
 @project_option
 @click.option("--fence", "fences", type=int, multiple=True, help="Of a lease that is yours.")
+@click.option("--task", metavar="HANDLE", help="Of a task that you hold. Default: $COORDINATE_CLAIM, as `run` sets it.")
 def check(
     call: Call,
     paths: tuple[str, ...],
@@ -88,24 +84,26 @@ def check(
     fail_open: bool,
     project: str | None,
     fences: tuple[int, ...],
+    task: str | None,
 ) -> None:
     """Ask the board about paths; exit status 3, with holder and expiry, when another holds one of them.
 
-    What the session ($COORDINATE_SESSION) holds is no conflict. A path that lies in no checkout is refused; with
-    --stdin it is let through, because no scope can mean it.
+    What the session ($COORDINATE_SESSION) holds is no conflict, nor what belongs to the task whose handle you show. A
+    path that lies in no checkout is refused; with --stdin it is let through, because no scope can mean it.
     """
+    if not (paths or staged or from_stdin):
+        raise click.UsageError("name paths, or say --staged or --stdin: without any, nothing is guarded")
+    own = given(project=project, fences=fences, task=task or as_text(os.environ.get("COORDINATE_CLAIM", "")) or None)
     wanted: defaultdict[str, list[str]] = defaultdict(list)
     for named, strict in ((paths, True), (_edited() if from_stdin else (), False)):
         for path in named:
             if (found := _placed(path, strict=strict)) is not None:
-                wanted[found[0]].append(found[1])
+                wanted[found[0]] += found[1]
     if staged:
         top, names = _staged()
-        wanted[top] += map(_pattern, names)
+        wanted[top] += [pattern for name in names for pattern in _patterns(name)]
     try:
-        conflicts = [
-            conflict for top, patterns in wanted.items() for conflict in _ask(call, top, patterns, project, fences)
-        ]
+        conflicts = [conflict for top, patterns in wanted.items() for conflict in _ask(call, top, patterns, own)]
     except (*AWAY, *NO_BOARD) as error:
         if not fail_open:
             raise
@@ -124,8 +122,16 @@ def snippet(call: Call, fail_open: bool) -> None:
     Such hooks stop the edit on exit status 2 alone, and show the agent what is on stderr.
     """
     line = f"coordinate guard check --stdin{' --fail-open' if fail_open else ''} >/dev/null || exit 2"
+    line = f"{_unless_missing('edit', 0 if fail_open else 2)}; {line}"
     hook = {"type": "command", "command": line}
     call.show({"hooks": {"PreToolUse": [{"matcher": "Edit|Write|MultiEdit|NotebookEdit", "hooks": [hook]}]}})
+
+
+def _unless_missing(what: str, status: int) -> str:
+    """Shell: say in one sentence when there is no command to ask with, and end."""
+    end = "passes" if status == 0 else "is refused"
+    said = f"this {what} {end}: coordinate is not in $PATH, so nobody can say who holds its files; put it there"
+    return f"command -v coordinate >/dev/null || {{ echo '{said}' >&2; exit {status}; }}"
 
 
 # --- which paths ------------------------------------------------------------------------------------------------------
@@ -141,34 +147,47 @@ def _staged() -> tuple[str, list[str]]:
     return top, [name for name in said.split("\0") if name]
 
 
-def _edited() -> Iterator[str]:
+def _edited() -> list[str]:
     """The path that an editor's hook names, from the folder that it names; none is nothing to guard."""
     try:
         told = json.loads(read_file("-"))
-        about = told.get("tool_input") or {}
-        found = [about.get(key) for key in ("file_path", "notebook_path", "path")]
-        folder = told.get("cwd") or "."
-    except (ValueError, AttributeError):
-        raise errors.InvalidInput("stdin is not the JSON of an editor hook", field="stdin") from None
-    return (str(Path(folder, each)) for each in found if isinstance(each, str) and each)
+    except (ValueError, RecursionError):
+        raise _no_hook("stdin is not the JSON of an editor hook") from None
+    about = told.get("tool_input", {}) if isinstance(told, dict) else None
+    if not isinstance(about, dict):
+        raise _no_hook("stdin is not the JSON of an editor hook")
+    folder, *named = told.get("cwd"), *(about.get(key) for key in ("file_path", "notebook_path", "path"))
+    for each in (folder, *named):
+        if not isinstance(each, str | None):
+            raise _no_hook("the editor hook names a path or a cwd that is no text")
+    return [os.path.join(folder or ".", each) for each in named if each]  # noqa: PTH118 - refused later if it is none
 
 
-def _placed(path: str, *, strict: bool) -> tuple[str, str] | None:
+def _no_hook(message: str) -> errors.InvalidInput:
+    return errors.InvalidInput(message, hint="see what is expected: coordinate guard snippet", field="stdin")
+
+
+def _placed(path: str, *, strict: bool) -> tuple[str, list[str]] | None:
     """The checkout that a path lies in, whichever worktree that is, and its name there; links are followed.
 
     Refused is what lies in no checkout when `strict`, and always what lies in one that git cannot read.
     """
-    absolute = Path(os.path.realpath(as_path(path)))
-    folder = next(each for each in absolute.parents if each.is_dir())
-    if ".git" in absolute.parts:
+    try:
+        if not path:
+            raise ValueError
+        absolute = os.path.realpath(as_path(path))
+    except ValueError:  # a NUL, half of a surrogate pair
+        raise errors.InvalidInput(f"{path!r} is no path", hint="name a path of the project", field="path") from None
+    around = [Path(absolute), *Path(absolute).parents]
+    if ".git" in around[0].parts:
         why = "it belongs to git itself"
     else:
         try:
-            top = git.top(str(folder))
-            return top, _pattern(os.path.relpath(absolute, top))
+            top = git.top(str(next(each for each in around if os.path.isdir(each))))  # noqa: PTH112 - never raises
+            return top, _patterns(os.path.relpath(absolute, top))
         except git.Unknown as unknown:
             why = str(unknown)
-            strict = strict or any((each / ".git").exists() for each in absolute.parents)
+            strict = strict or any(os.path.exists(each / ".git") for each in around)  # noqa: PTH110 - never raises
     if strict:
         raise errors.InvalidInput(
             f"{path} is no file of a git checkout: {why}", hint="name a path of the project", field="path"
@@ -176,18 +195,27 @@ def _placed(path: str, *, strict: bool) -> tuple[str, str] | None:
     return None
 
 
-def _pattern(name: str) -> str:
-    """A file's own name as a pattern that means it, and at worst more."""
-    path = Path(UNPLAIN.sub("?", name) if name.strip() else "?" * len(name))
-    while len(str(path)) > PATTERN_MAX:
-        path = path.parent
-    return str(path)
+def _patterns(name: str) -> list[str]:
+    """A file's own name as patterns that mean it, and at worst more; one too long is asked for by its folder.
+
+    A backslash in it reads as a separator where a scope is claimed, so that is asked for too.
+    """
+    readings = [as_pattern(name)]
+    if "\\" in name:
+        readings.append(as_pattern(os.path.normpath(name.replace("\\", "/")).lstrip("/")))
+    return [_short(each) for each in readings if each.split("/")[0] not in ("", "..")]
+
+
+def _short(pattern: str) -> str:
+    while len(pattern) > paths.PATTERN_LENGTH_MAX or len(pattern.encode()) > paths.PATTERN_BYTES_MAX:
+        pattern = os.path.dirname(pattern)  # noqa: PTH120 - it is text
+    return pattern or "."
 
 
 # --- the board's answer -----------------------------------------------------------------------------------------------
 
 
-def _ask(call: Call, top: str, patterns: list[str], project: str | None, fences: tuple[int, ...]) -> Iterable[Conflict]:
+def _ask(call: Call, top: str, patterns: list[str], own: dict[str, Any]) -> Iterable[Conflict]:
     """What others hold, as the board of that checkout says."""
     named, call.db = call.db, call.db or config.locate(None, start=Path(top)).target
     try:
@@ -195,7 +223,7 @@ def _ask(call: Call, top: str, patterns: list[str], project: str | None, fences:
         with call.board() as board:
             for start in range(0, len(patterns), PATTERNS_AT_ONCE):
                 some = patterns[start : start + PATTERNS_AT_ONCE]
-                yield from board.check_scopes(patterns=some, **given(project=project, fences=fences)).conflicts
+                yield from board.check_scopes(patterns=some, **own).conflicts
     finally:
         call.db = named
 

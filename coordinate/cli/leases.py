@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coordinate import errors
+from coordinate.cli.places import patterns_from_root
 from coordinate.cli.run import started, stop
 from coordinate.cli.shared import DURATION, Call, command, given, with_events
 
@@ -42,10 +43,11 @@ ended_option = click.option("--ended", is_flag=True, help="Also those that are o
 def claim(call: Call, patterns: tuple[str, ...], **wanted: Any) -> None:
     """Claim paths or globs, all or none. A conflict answers who holds what until when, with exit status 3.
 
-    Paths count from the root of the repository: src/api covers all below it, src/**/*.py is a glob.
+    Paths count from the folder you are in, as with git: src/api covers all below it, src/**/*.py is a glob. The answer
+    shows them from the root of the repository.
     """
     with call.board() as board:
-        _show(call, board.claim_scopes(patterns=list(patterns), **given(**wanted)))
+        _show(call, board.claim_scopes(patterns=patterns_from_root(patterns), **given(**wanted)))
 
 
 @command("check", example="coordinate lease check src/api/users.py")
@@ -56,7 +58,7 @@ def claim(call: Call, patterns: tuple[str, ...], **wanted: Any) -> None:
 def check(call: Call, patterns: tuple[str, ...], **wanted: Any) -> None:
     """Say whether paths could be claimed now, without claiming them; exit status 3 when another holds one."""
     with call.board() as board:
-        _show(call, board.check_scopes(patterns=list(patterns), **given(**wanted)))
+        _show(call, board.check_scopes(patterns=patterns_from_root(patterns), **given(**wanted)))
 
 
 def _show(call: Call, answer: Scopes) -> None:
@@ -92,10 +94,13 @@ def renew(call: Call, fences: tuple[int, ...], ttl_seconds: int | None) -> None:
 @fence_option
 @click.option("--all", "every", is_flag=True, help="All scopes that the session holds.")
 @project_option
-def release(call: Call, every: bool, **wanted: Any) -> None:
-    """Release leases by fence, or the session's own by path, or all of them. Never everything by accident."""
+def release(call: Call, patterns: tuple[str, ...], every: bool, **wanted: Any) -> None:
+    """Release leases by fence, or the session's own by path, or all of them. Never everything by accident.
+
+    Paths count from the folder you are in, as for `lease claim`.
+    """
     with call.board() as board:
-        call.show(board.release_leases(every=every, **given(**wanted)))
+        call.show(board.release_leases(patterns=patterns_from_root(patterns), every=every, **given(**wanted)))
 
 
 # --- locks ------------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from coordinate import errors, inputs
+from coordinate import errors, inputs, signals
 from coordinate.cli.shared import Call, as_path, command
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ LOST = (errors.StaleClaim, errors.Held, errors.InvalidState, errors.NotFound)
 def run(call: Call, handle: str, words: tuple[str, ...]) -> None:
     """Run CMD and renew the lease while it runs; ends with CMD's exit status.
 
-    CMD finds the handle in $COORDINATE_CLAIM. When the claim is lost, CMD and all it started are stopped (TERM, after
+    CMD finds the handle in $COORDINATE_CLAIM, and acts in your name and session. When the claim is lost, CMD and all it started are stopped (TERM, after
     10 s KILL) and the exit status is 4. stdin, stdout and stderr are CMD's own. The task stays yours: finish it with
     `task complete`. Do not end this command with KILL: on Linux CMD alone gets a TERM then, elsewhere it goes on.
     """
@@ -51,7 +51,8 @@ def run(call: Call, handle: str, words: tuple[str, ...]) -> None:
         claim = handle if "@" in handle else task.handle or handle
         # A length, not a moment: our clock need not agree with the database's.
         pause = min((task.lease_seconds or RENEW_SECONDS_MAX) / 3, RENEW_SECONDS_MAX)
-        with started(words, {"COORDINATE_CLAIM": claim}) as child:
+        who = {"COORDINATE_AGENT": board.agent, "COORDINATE_SESSION": call.session or ""}
+        with started(words, {"COORDINATE_CLAIM": claim, **who}) as child:
             status = _keep(call, board, claim, child, pause)
     raise click.exceptions.Exit(status if status >= 0 else 128 - status)
 
@@ -86,7 +87,7 @@ def started(words: tuple[str, ...], environment: dict[str, str]) -> Iterator[sub
     Raises `NotFound` when it cannot be run.
     """
     terminal = _terminal()
-    mask = _hold_signals_back()  # until there is a command to hand them on to
+    mask = signals.hold_back(_FORWARDED)  # until there is a command to hand them on to
     try:
         child = subprocess.Popen(
             [as_path(word) for word in words],
@@ -95,10 +96,10 @@ def started(words: tuple[str, ...], environment: dict[str, str]) -> Iterator[sub
             preexec_fn=_in_child(terminal, mask) if os.name == "posix" else None,  # noqa: PLW1509 - there is one thread
         )
     except OSError as error:
-        _let_signals_come(mask)
+        signals.let_come(mask)
         raise errors.NotFound(f"{words[0]} cannot be run: {error.strerror}", hint="check the command") from None
     with _forwarding(child), _lending(terminal, child):
-        _let_signals_come(mask)
+        signals.let_come(mask)
         try:
             yield child
         finally:
@@ -138,18 +139,6 @@ def _alive(child: subprocess.Popen[bytes]) -> bool:
     return running
 
 
-def _hold_signals_back() -> set[int]:
-    """Let the signals that are handed on wait; returns the mask from before."""
-    if not hasattr(signal, "pthread_sigmask"):
-        return set()
-    return {int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)}
-
-
-def _let_signals_come(mask: set[int]) -> None:
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-
-
 @contextmanager
 def _forwarding(child: subprocess.Popen[bytes]) -> Iterator[None]:
     """Hand the signals that we get on to the command, whose end is then ours."""
@@ -184,7 +173,7 @@ def _in_child(terminal: int | None, mask: set[int]) -> Callable[[], None]:
     parent = os.getpid()
 
     def prepare() -> None:
-        _let_signals_come(mask)
+        signals.let_come(mask)
         if terminal is not None:
             _give(terminal, os.getpid())
         if prctl is not None:

@@ -226,12 +226,14 @@ def test_fail_open_lets_it_pass_with_a_warning_but_never_a_conflict(repository: 
     # Not even the command is there, as in a program that has another $PATH.
     (repository.main.parent / "bin" / "coordinate").unlink()
     missing = repository.commit("b.py")
-    assert missing.status == 0 and "not guarded" in missing.err
+    assert missing.status == 0 and "coordinate is not in $PATH" in missing.err
 
 
-def test_without_the_command_a_commit_is_refused(guarded: Repository) -> None:
+def test_without_the_command_a_commit_is_refused_in_one_sentence(guarded: Repository) -> None:
     (guarded.main.parent / "bin" / "coordinate").unlink()
-    assert guarded.commit("a.py").status == 1
+    refused = guarded.commit("a.py")
+    (line,) = refused.err.splitlines()
+    assert refused.status == 1 and "coordinate is not in $PATH" in line and "put it there" in line
 
 
 # --- install ----------------------------------------------------------------------------------------------------------
@@ -309,7 +311,65 @@ def test_a_path_decides_not_the_folder_of_the_caller(repository: Repository, tmp
     assert repository.call("alice", at=repository.main / "src")("guard", "check", "api").status == 3
     free = repository.call("alice", at=outside)("guard", "check", str(repository.linked / "docs/a.md")).json
     assert free == {"granted": True, "paths": ["docs/a.md"]}
-    assert repository.call("alice")("guard", "check").json == {"granted": True, "paths": []}
+
+
+def test_a_guard_that_is_asked_for_nothing_is_not_taken_for_one_that_passed(guarded: Repository) -> None:
+    for words in ((), ("--task", "TASK-1"), ("",)):
+        refused = guarded.call("alice")("guard", "check", *words)
+        assert (refused.status, refused.error["code"]) in ((2, "usage"), (2, "invalid_input")), words
+    assert guarded.call("alice")("guard", "check", "--staged").json == {"granted": True, "paths": []}
+    assert guarded.git("commit", "-m", "nothing", "--allow-empty").status == 0
+
+
+def test_a_folder_is_asked_for_with_all_below_it_also_the_top(repository: Repository) -> None:
+    repository.write("docs/a.md")
+    assert repository.call("alice")("guard", "check", ".").json["paths"] == ["."]
+    held(repository, "src/api/x.py")
+    for at, path, status in (
+        (repository.main, ".", 3),
+        (repository.main, str(repository.linked), 3),
+        (repository.main / "docs", "..", 3),
+        (repository.main / "docs", ".", 0),
+    ):
+        assert repository.call("alice", at=at)("guard", "check", path).status == status, (at, path)
+
+
+def test_a_backslash_in_a_name_is_asked_for_as_a_claim_would_read_it(guarded: Repository) -> None:
+    held(guarded, "a\\b.py")
+    refused = guarded.commit("a\\b.py")
+    assert (refused.status, refusal(refused)["holder"]) == (1, "bob")
+    later(guarded)
+    held(guarded, "folder/c.py")
+    for name in ("a\\b.py", "..\\b.py", "\\", "C:", "C:\\x"):
+        passed = guarded.commit(name)
+        assert (passed.status, passed.err) == (0, ""), name
+
+
+def test_a_deep_name_of_many_bytes_is_asked_for_by_its_folder(guarded: Repository) -> None:
+    deep = "/".join(["src", *("日" * 80,) * 12])
+    assert guarded.commit(deep).status == 0
+    held(guarded, "src")
+    assert guarded.commit(deep).status == 1
+
+
+def test_the_handle_of_a_task_shows_that_its_scopes_are_yours(guarded: Repository) -> None:
+    alice = guarded.call("alice")
+    alice("task", "dispatch", "--title", "t", "--role", "w", "--scope", "src")
+    assert alice("task", "claim-next", "--role", "w").json["claim"] == "TASK-1@1"
+    assert alice("guard", "check", "src/a.py").status == 3
+    assert alice("guard", "check", "src/a.py", "--task", "TASK-1@1").status == 0
+    # A commit has no flag; the handle stands where `coordinate run` puts it, with the name.
+    environment = {"COORDINATE_AGENT": "alice"}
+    assert guarded.commit("src/a.py", **environment).status == 1
+    assert guarded.git("commit", "-m", "c", **environment, COORDINATE_CLAIM="TASK-1@1").status == 0
+    guarded.write("src/a.py", "by run")
+    nobody = guarded.call()
+    nobody.environment |= guarded.environment
+    assert nobody("run", "TASK-1@1", "--agent", "alice", "--", "git", "commit", "-aqm", "c").status == 0
+    # Another's, and one that is over, prove nothing.
+    for words in (("--agent", "bob", "--task", "TASK-1@1"), ("--task", "TASK-1@7")):
+        refused = alice("guard", "check", "src/a.py", *words)
+        assert (refused.status, refused.error["code"]) == (4, "stale_claim"), words
 
 
 def test_a_link_is_followed_to_what_it_leads_to(repository: Repository) -> None:
@@ -374,9 +434,29 @@ def test_an_editors_hook_lets_pass_what_no_scope_can_mean(repository: Repository
     (broken / ".git").write_text("gitdir: nowhere\n")
     refused = call("guard", "check", "--stdin", stdin=json.dumps({"tool_input": {"file_path": str(broken / "a.py")}}))
     assert (refused.status, refused.error["code"]) == (2, "invalid_input")
-    for said in ("", "[]", "{", '{"tool_input": 7}'):
-        refused = call("guard", "check", "--stdin", stdin=said)
-        assert (refused.status, refused.error["code"]) == (2, "invalid_input"), said
+
+
+NO_PATHS = ("\\u0000", "a\\u0000b", "\\ud800", "/\\ud800/..")
+LONG = ("a" * 5_000, "a/" * 3_000)
+
+
+def test_whatever_an_editor_says_is_answered_or_refused_clearly(repository: Repository) -> None:
+    call = repository.call("alice")
+    refused = [
+        *("", "[]", "{", "null", '"text"', "[" * 100_000, "1" * 5_000, "\x00"),
+        *('{"tool_input": 7}', '{"tool_input": null}', '{"tool_input": ["file_path"]}'),
+        *('{"tool_input": {"file_path": 7}}', '{"cwd": 7, "tool_input": {"file_path": "a"}}'),
+        *(f'{{"tool_input": {{"file_path": "{odd}"}}}}' for odd in NO_PATHS),
+        f'{{"cwd": "{NO_PATHS[0]}", "tool_input": {{"file_path": "a"}}}}',
+    ]
+    for said in refused:
+        answer = call("guard", "check", "--stdin", stdin=said)
+        assert (answer.status, answer.error["code"], bool(answer.error["hint"])) == (2, "invalid_input", True), said[
+            :50
+        ]
+    # What no disk holds is a name like others.
+    for long in LONG:
+        assert call("guard", "check", "--stdin", stdin=f'{{"tool_input": {{"file_path": "{long}"}}}}').status == 0
 
 
 def test_the_snippet_stops_an_edit_with_exit_2(repository: Repository) -> None:
@@ -395,4 +475,9 @@ def test_the_snippet_stops_an_edit_with_exit_2(repository: Repository) -> None:
     assert (edit("docs/a.md").returncode, edit("docs/a.md").stdout) == (0, b"")
     refused = edit("src/a.py")
     assert (refused.returncode, json.loads(refused.stderr)["holder"]) == (2, "bob")
-    assert "--fail-open" in json.dumps(repository.call()("guard", "snippet", "--fail-open").json)
+    (repository.main.parent / "bin" / "coordinate").unlink()
+    missing = edit("docs/a.md")
+    assert missing.returncode == 2 and b"coordinate is not in $PATH" in missing.stderr
+    (entry,) = repository.call()("guard", "snippet", "--fail-open").json["hooks"]["PreToolUse"]
+    (hook,) = entry["hooks"]
+    assert "--fail-open" in hook["command"] and edit("docs/a.md").returncode == 0
