@@ -215,14 +215,13 @@ def next_events(
 def learnings(tx: Tx, *, limit: int = LEARNINGS_MAX, agent: str = "", session: str | None = None) -> Learnings:
     """What other agents said since the caller last asked: events with a message, oldest first, `limit` at most.
 
-    Each is handed along once, and `more` says how many wait for the next call. The cursor is called like the session,
-    or like the agent where there is none; a newcomer starts at the head. Whoever must not miss one reads with
-    `next_events` under the same name, and acknowledges.
+    Each is handed along once, and `more` says how many wait for the next call. The cursor is called like the session
+    and starts where that was registered; without a session it is called like the agent, and a newcomer starts at the
+    head. Whoever must not miss one reads with `next_events` under the same name, and acknowledges.
     """
     agent, consumer = inputs.agent(agent), inputs.name(session or agent, "consumer")
     limit = inputs.limit(limit, most=NEXT_MAX)
-    here = _head(tx)
-    tx.one("cursor_start", consumer=consumer, position=int(here.position))
+    here = start_at_head(tx, consumer=consumer)
     cursor = tx.one("cursor", consumer=consumer)
     assert cursor is not None
     after = int(cursor.delivered)
@@ -293,6 +292,13 @@ def _gap(tx: Tx, acknowledged: int, pruned: int) -> Gap | None:
     assert left is not None
     lost = pruned - acknowledged - int(left.count)
     return Gap(acknowledged, pruned, lost) if lost > 0 else None
+
+
+def start_at_head(tx: Tx, *, consumer: str) -> Row:
+    """A newcomer is handed what comes from now on; one who comes back keeps its place. Answers the head."""
+    here = _head(tx)
+    tx.one("cursor_start", consumer=consumer, position=int(here.position))
+    return here
 
 
 def _head(tx: Tx) -> Row:

@@ -13,6 +13,7 @@ from coordinate import inputs, leases, paths
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import Held, InvalidState
 from coordinate.fleet import agents, scopes, worktrees
+from coordinate.fleet.scopes import CONFLICTS_MAX
 from coordinate.frozen import dataclass
 from coordinate.records import Claim, Lease, OpenedWorktree, Scopes, Settled, Swept, Worktree
 from coordinate.work import claims, story
@@ -97,8 +98,8 @@ def claim_task(
         shown = None if until is None else until.isoformat(timespec="seconds").replace("+00:00", "Z")
         refused = Held(
             f"{row.id} cannot be claimed: {blocker.agent} holds {blocker.resource}"
-            + (f" until {shown}" if shown else " for an open worktree"),
-            hint="claim another task, or wait until that lease ends",
+            + (f" until {shown}" if shown else ""),
+            hint=f"claim another task, or wait until that lease ends: {leases.ends(blocker)}",
             task_id=row.id,
             holder=blocker.agent,
             until=shown,
@@ -198,7 +199,7 @@ def claim_scopes(
         attempt = int(scopes.held_task(tx, "task_lock", str(task), agent, project).attempt)
     conflicts, own, past = leases.conflicts_of(tx, wanted, project=project, mode=mode, caller=caller)
     if conflicts:
-        return Scopes(False, (), tuple(conflicts))
+        return Scopes(False, (), tuple(conflicts[:CONFLICTS_MAX]), len(conflicts[CONFLICTS_MAX:]))
     leases.end(tx, past, reason="expired", by=agent)
     again = {row.resource: row for row in own if row.mode in (mode, "exclusive")}
     kept: list[Lease] = []
@@ -281,7 +282,7 @@ def open_worktree(
         if paths.overlaps(pattern, each.resource)
     ]
     if conflicts:
-        return OpenedWorktree(None, (), tuple(conflicts))
+        return OpenedWorktree(None, (), tuple(conflicts[:CONFLICTS_MAX]), len(conflicts[CONFLICTS_MAX:]))
     made = tx.one(
         "worktree_insert",
         task_id=task_id,

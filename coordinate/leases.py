@@ -106,7 +106,15 @@ def conflict_of(pattern: str, row: Row) -> Conflict:
         task_id=row.task_id,
         since=row.acquired_at,
         until=row.expires_at,
+        ends=ends(row),
     )
+
+
+def ends(row: Row) -> str:
+    """In words: the time at which a lease ends, or whose worktree it ends with."""
+    if row.expires_at is None:
+        return f"when {row.agent}'s worktree of {row.task_id} is merged or aborted: see coordinate worktree list"
+    return f"at {row.expires_at.isoformat(timespec='seconds').replace('+00:00', 'Z')}, unless renewed"
 
 
 def grant_scopes(

@@ -224,10 +224,13 @@ class Why:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
+    """Counts; `by_role` has the 100 roles with most tasks, `more_roles` says how many others there are."""
+
     by_status: dict[str, int]
     by_role: dict[str, int]
     expired_leases: int
     total_tasks: int
+    more_roles: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +254,7 @@ class Status:
     percent_done: float
     unreachable: tuple[str, ...]
     burndown: tuple[Day, ...]
+    more_roles: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,7 +387,10 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Why a scope is not granted: the pattern asked for, and what another holds that one path could match both."""
+    """Why a scope is not granted: the pattern asked for, and what another holds that one path could match both.
+
+    `ends` says in words when it is over: at a time, or, where `until` is None, with whose worktree.
+    """
 
     pattern: str
     held: str
@@ -393,15 +400,20 @@ class Conflict:
     task_id: str | None
     since: datetime
     until: datetime | None
+    ends: str
 
 
 @dataclass(frozen=True, slots=True)
 class Scopes:
-    """The answer to a claim or a check of scopes: granted, or every conflict as data and nothing written."""
+    """The answer to a claim or a check of scopes: granted, or the conflicts as data and nothing written.
+
+    `conflicts` are the first 100; `more` counts the rest.
+    """
 
     granted: bool
     leases: tuple[Lease, ...]
     conflicts: tuple[Conflict, ...]
+    more: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,11 +455,12 @@ class Worktree:
 
 @dataclass(frozen=True, slots=True)
 class OpenedWorktree:
-    """A worktree with the scopes it holds; or None and the conflicts, and nothing written."""
+    """A worktree with the scopes it holds; or None and the conflicts (the first 100, then `more`), nothing written."""
 
     worktree: Worktree | None
     leases: tuple[Lease, ...]
     conflicts: tuple[Conflict, ...]
+    more: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from coordinate import checkup, config, counters, errors, events, flows, inputs
+from coordinate import checkup, config, counters, errors, events, flows, inputs, leases
 from coordinate.db.dialect import adopt_connection, is_postgres, join_transaction, open_engine
 from coordinate.db.engine import RETRY_SECONDS, Borrowed, Database, Tx
 from coordinate.fleet import agents, locks, scopes, worktrees
@@ -31,6 +31,7 @@ from coordinate.records import (
     Lost,
     Pruned,
     Restored,
+    Scopes,
     Session,
     Settled,
 )
@@ -42,11 +43,15 @@ AfterCommit = Callable[[list[dict[str, Any]]], None]
 
 # Every wait looks again at least this often, whatever it was told.
 LOOK_SECONDS = 2.0
+# Whoever waits for a scope looks at least this often: a lease that ends by its time is no change that wakes anybody.
+SCOPE_SECONDS = 1.0
 # A session in one process looks at most this often whether a sign of life or a renewal is due.
 SIGN_SECONDS = 1.0
 
 
-def _bound(function: Callable[Concatenate[Tx, P], R], *, writes: bool) -> Callable[Concatenate[Coordinator, P], R]:
+def _bound(
+    function: Callable[Concatenate[Tx, P], R], *, writes: bool, at_head: bool = False
+) -> Callable[Concatenate[Coordinator, P], R]:
     code = function.__code__
     named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     filled = [name for name in ("agent", "session") if name in named]
@@ -55,14 +60,18 @@ def _bound(function: Callable[Concatenate[Tx, P], R], *, writes: bool) -> Callab
     def operation(self: Coordinator, *args: P.args, **kwargs: P.kwargs) -> R:
         caller = dict(zip(("agent", "session"), self._caller(kwargs.get("agent"), kwargs.get("session")), strict=True))
         kwargs.update({name: caller[name] for name in filled})
+        if at_head:
+            self.database.number_events()
         return self._perform(lambda tx: function(tx, *args, **kwargs), writes=writes, session=caller["session"])
 
     return cast("Callable[Concatenate[Coordinator, P], R]", operation)
 
 
-def write(function: Callable[Concatenate[Tx, P], R]) -> Callable[Concatenate[Coordinator, P], R]:
-    """An operation that changes something: one write transaction."""
-    return _bound(function, writes=True)
+def write(
+    function: Callable[Concatenate[Tx, P], R], *, at_head: bool = False
+) -> Callable[Concatenate[Coordinator, P], R]:
+    """An operation that changes something: one write transaction; `at_head` when it starts a reader of the log."""
+    return _bound(function, writes=True, at_head=at_head)
 
 
 def read(function: Callable[Concatenate[Tx, P], R]) -> Callable[Concatenate[Coordinator, P], R]:
@@ -119,7 +128,7 @@ class Coordinator:
     why_idle = read(figures.why_idle)
 
     # --- fleet: agents and sessions
-    register = write(agents.register)
+    register = write(agents.register, at_head=True)
     heartbeat = write(agents.heartbeat)
     set_doing = write(agents.set_doing)
     list_agents = read(agents.list_agents)
@@ -127,7 +136,7 @@ class Coordinator:
     tell_losses = write(agents.tell_losses)
 
     # --- fleet: scopes and locks
-    claim_scopes = write(flows.claim_scopes)
+    _claim_scopes_now = write(flows.claim_scopes)
     check_scopes = read(scopes.check_scopes)
     list_leases = read(scopes.list_leases)
     renew_leases = write(scopes.renew_leases)
@@ -309,8 +318,8 @@ class Coordinator:
         """What other agents said since the caller last asked: events with a message, oldest first, `limit` at most.
 
         Each is handed along once, and `more` says how many wait for the next call. The cursor is called like the
-        session, or like the agent where there is none; a newcomer starts at the head. Whoever must not miss one reads
-        with `next_events` under the same name, and acknowledges.
+        session and starts where that was registered; without a session it is called like the agent, and a newcomer
+        starts at the head. Whoever must not miss one reads with `next_events` under the same name, and acknowledges.
         """
         self.database.number_events()
         agent, session = agent or self.agent, session or self.session
@@ -442,11 +451,58 @@ class Coordinator:
                 return self._acquire_lock_now(
                     name=name, project=project, ttl_seconds=ttl_seconds, agent=agent, session=session
                 )
-            except errors.Held:
+            except errors.Held as held:
                 left = deadline - time.monotonic()
+                if left <= 0 and wait:
+                    said = f"{held.message}; {wait:g} s of waiting are over"
+                    raise errors.Held(said, hint="ask its holder, or wait longer", **held.facts) from None
                 if left <= 0:
                     raise
                 self.database.wait(min(left, 0.25))
+
+    def claim_scopes(
+        self,
+        *,
+        patterns: Sequence[str],
+        mode: str = "exclusive",
+        task: str | None = None,
+        project: str | None = None,
+        ttl_seconds: int = leases.TTL_SECONDS,
+        fences: Sequence[int] = (),
+        wait: float = 0.0,
+        agent: str = "",
+        session: str | None = None,
+    ) -> Scopes:
+        """Claim a set of paths or globs, all or none; of two that overlap at the same moment exactly one is granted.
+
+        `mode` is `exclusive`, or `shared` with others that share. They last `ttl_seconds` (1 to 604,800) unless
+        renewed. `task` (a handle or id) binds them to a held task instead: they last as long as its hold, which is
+        renewed by this. `project` is the task's, or `default`. What the session holds itself, or shows the `fences`
+        of, is no conflict; claimed again it is renewed. What sessions long silent hold is ended first, and a hold on a
+        task that is past ends where its scopes are taken. Not granted, also after waiting `wait` seconds (at most
+        86,400) in vain: `conflicts` say pattern, holder, task, since when, until when and what ends it, and no lease
+        is written. Whoever waits holds none of them meanwhile, and there is no queue. Raises `InvalidInput`,
+        `StaleClaim` when the task is not the caller's, or `InvalidState` when a held pattern is bound to another task,
+        or the task is of another project.
+        """
+        deadline = time.monotonic() + inputs.seconds(wait, "wait", most=inputs.WAIT_SECONDS_MAX)
+        if wait:
+            self.database.may_wait()
+        while True:
+            answer = self._claim_scopes_now(
+                patterns=patterns,
+                mode=mode,
+                task=task,
+                project=project,
+                ttl_seconds=ttl_seconds,
+                fences=fences,
+                agent=agent,
+                session=session,
+            )
+            left = deadline - time.monotonic()
+            if answer.granted or left <= 0:
+                return answer
+            self.database.wait(min(left, SCOPE_SECONDS))
 
     def end_session(self, *, session: str | None = None) -> Session:
         """End a session on purpose: its scope leases and locks are released; claims of tasks run on to their time.
@@ -534,7 +590,9 @@ def connect(
 ) -> Coordinator:
     """Open a board: a path, a Postgres address, or (None) the one that $COORDINATE_DB or the nearest folder names.
 
-    `agent` is the name that operations act in, `session` one run of it, which alone says the name too. With
+    `agent` is the name that operations act in, `session` one run of it, which alone says the name too. Neither is
+    read from the environment: $COORDINATE_AGENT and $COORDINATE_SESSION are the command line's; a program that goes
+    on with the session of its shell passes `session=os.environ.get("COORDINATE_SESSION")`. With
     `create=True` a missing board is made (and an older one upgraded); otherwise nothing is ever created. Raises
     `NoBoard`, `NotABoard`, `SchemaBehind`, `SchemaAhead` or `Unreachable`; `NotFound` for a session that never was.
     `after_commit` is called with the events of each committed operation.

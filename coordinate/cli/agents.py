@@ -78,6 +78,7 @@ def list_agents(call: Call, **wanted: Any) -> None:
 @click.option("--of", "of_agent", metavar="NAME", help="Only of this agent.")
 @click.option("--project", help="Only of this project.")
 @click.option("--ended", is_flag=True, help="Also those that are over.")
+@click.option("--after", metavar="ID", help="Go on behind this session.")
 @limit_option
 def list_sessions(call: Call, ended: bool, **wanted: Any) -> None:
     """List sessions, the latest sign of life first, live or stale."""
@@ -85,11 +86,12 @@ def list_sessions(call: Call, ended: bool, **wanted: Any) -> None:
         call.show(board.list_sessions(ended=ended, **given(**wanted)))
 
 
-@command("lost", example="coordinate agent lost")
-def lost(call: Call) -> None:
+@command("lost", example="coordinate agent lost --all")
+@click.option("--all", "again", is_flag=True, help="Also what was told before: the latest 50 leases and 50 claims.")
+def lost(call: Call, again: bool) -> None:
     """Say what the session lost since it was last told: leases and claims that ended without it."""
     with call.board() as board:
-        call.show(board.tell_losses())
+        call.show(board.tell_losses(again=again))
 
 
 @command("next", example="coordinate counter next ADR --floor 41")

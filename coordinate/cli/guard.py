@@ -24,7 +24,7 @@ from coordinate.cli.places import as_pattern
 from coordinate.cli.shared import Call, as_path, as_text, command, given, read_file
 
 if TYPE_CHECKING:
-    from coordinate.records import Conflict
+    from coordinate.records import Conflict, Scopes
 
 MARK = "# made by coordinate guard install"
 OURS = re.compile(
@@ -103,14 +103,14 @@ def check(
         top, names = _staged()
         wanted[top] += [pattern for name in names for pattern in _patterns(name)]
     try:
-        conflicts = [conflict for top, patterns in wanted.items() for conflict in _ask(call, top, patterns, own)]
+        answers = [answer for top, patterns in wanted.items() for answer in _ask(call, top, patterns, own)]
     except (*AWAY, *NO_BOARD) as error:
         if not fail_open:
             raise
         call.warn(f"the board could not be asked, so nothing is guarded: {error.message}", code=error.code)
-        conflicts = []
-    if conflicts:
-        raise _refusal(conflicts)
+        answers = []
+    if conflicts := [conflict for answer in answers for conflict in answer.conflicts]:
+        raise _refusal(conflicts, more=sum(answer.more for answer in answers))
     call.show({"granted": True, "paths": [pattern for patterns in wanted.values() for pattern in patterns]})
 
 
@@ -215,7 +215,7 @@ def _short(pattern: str) -> str:
 # --- the board's answer -----------------------------------------------------------------------------------------------
 
 
-def _ask(call: Call, top: str, patterns: list[str], own: dict[str, Any]) -> Iterable[Conflict]:
+def _ask(call: Call, top: str, patterns: list[str], own: dict[str, Any]) -> Iterable[Scopes]:
     """What others hold, as the board of that checkout says."""
     named, call.db = call.db, call.db or config.locate(None, start=Path(top)).target
     try:
@@ -223,20 +223,21 @@ def _ask(call: Call, top: str, patterns: list[str], own: dict[str, Any]) -> Iter
         with call.board() as board:
             for start in range(0, len(patterns), PATTERNS_AT_ONCE):
                 some = patterns[start : start + PATTERNS_AT_ONCE]
-                yield from board.check_scopes(patterns=some, **own).conflicts
+                yield board.check_scopes(patterns=some, **own)
     finally:
         call.db = named
 
 
-def _refusal(conflicts: list[Conflict]) -> errors.Held:
+def _refusal(conflicts: list[Conflict], *, more: int) -> errors.Held:
     from coordinate.cli.output import plain
 
     first = plain(conflicts[0])
-    until = f"until {first['until']}" if first["until"] else "for an open worktree"
     return errors.Held(
-        f"{first['holder']} holds {first['held']} {until}, and {first['pattern']} is part of it",
-        hint="leave it alone until then, or ask its holder; if that is you, set $COORDINATE_SESSION to what holds it",
+        f"{first['holder']} holds {first['held']}, and {first['pattern']} is part of it; that ends {first['ends']}",
+        hint="leave it alone until then, or ask its holder; if that is you, set $COORDINATE_SESSION to what holds it,"
+        " or show your task with --task or $COORDINATE_CLAIM",
         holder=first["holder"],
         until=first["until"],
         conflicts=plain(conflicts[:TOLD_MAX]),
+        more=len(conflicts[TOLD_MAX:]) + more,
     )

@@ -37,6 +37,7 @@ ended_option = click.option("--ended", is_flag=True, help="Also those that are o
 @mode_option
 @click.option("--task", metavar="TASK-ID@ATTEMPT", help="Bind them to a held task: they end with its hold.")
 @ttl_option
+@click.option("--wait", type=DURATION, help="Wait so long for them: seconds, or 90s, 10m; then exit status 3.")
 @fence_option
 @project_option
 @with_events

@@ -41,9 +41,10 @@ LOST = (errors.StaleClaim, errors.Held, errors.InvalidState, errors.NotFound)
 def run(call: Call, handle: str, words: tuple[str, ...]) -> None:
     """Run CMD and renew the lease while it runs; ends with CMD's exit status.
 
-    CMD finds the handle in $COORDINATE_CLAIM, and acts in your name and session. When the claim is lost, CMD and all it started are stopped (TERM, after
-    10 s KILL) and the exit status is 4. stdin, stdout and stderr are CMD's own. The task stays yours: finish it with
-    `task complete`. Do not end this command with KILL: on Linux CMD alone gets a TERM then, elsewhere it goes on.
+    CMD finds the handle in $COORDINATE_CLAIM, and your name and session where this command finds them. When the claim
+    is lost, CMD and all it started are stopped (TERM, after 10 s KILL) and the exit status is 4. stdin, stdout and
+    stderr are CMD's own. The task stays yours: finish it with `task complete`. Do not end this command with KILL: on
+    Linux CMD alone gets a TERM then, elsewhere it goes on.
     """
     with call.board() as board:
         board.keep_alive(handle=handle)  # before anything is started

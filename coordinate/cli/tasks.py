@@ -18,7 +18,12 @@ def _content_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--max-attempts", type=int, help="Leases that may expire before the task is BLOCKED."),
         click.option("--not-before", type=MOMENT, help="Not to be claimed before: 2030-01-31T12:00:00Z."),
-        click.option("--scope", "scopes", multiple=True, help="A path or glob that the work changes; repeatable."),
+        click.option(
+            "--scope",
+            "scopes",
+            multiple=True,
+            help="A path or glob that the work changes, from the root of the repository; repeatable.",
+        ),
         click.option("--body-file", metavar="FILE", help="The body from a UTF-8 file; - is stdin."),
         click.option("--body", help="Everything the worker needs to know."),
         click.option("--priority", type=int, help="0 to 999, lower is sooner."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,13 +35,16 @@ force_option = click.option("--force", is_flag=True, help="Although work could b
 def open_worktree(call: Call, task: str, root: str, **wanted: Any) -> None:
     """Open a working copy for a held task; its scopes hold until merge or abort. A conflict is exit status 3.
 
-    This makes no working copy: `git worktree add` does.
+    This makes no working copy: `git worktree add` does. Where it is there already and git knows it otherwise, a
+    warning says so. Scopes count from the root of the repository.
     """
     with call.board() as board:
         answer = board.open_worktree(task=task, root=as_text(os.path.realpath(as_path(root))), **given(**wanted))
         call.show(answer)
     if answer.worktree is None:
         raise click.exceptions.Exit(errors.Held.exit_status)
+    for doubt in _doubts(answer.worktree):
+        call.warn(f"{doubt}; closing it will need to know better", task_id=answer.worktree.task_id)
 
 
 @command("state", example="coordinate worktree state TASK-12 integrating")
@@ -118,6 +122,28 @@ def _close(call: Call, task: str, base: str | None, reason: str | None, *, abort
         call.show(
             board.close_worktree(task=task, aborted=aborted, unsaved=unsaved, force=force, **given(reason=reason))
         )
+
+
+# --- what was said of it, against what git knows ----------------------------------------------------------------------
+
+
+def _doubts(worktree: Worktree) -> Iterator[str]:
+    """What git knows otherwise than it was said; nothing of a working copy that is not there yet."""
+    if not os.path.lexists(as_path(worktree.root)):
+        return
+    try:
+        top = _top(worktree)
+        found = git.ask(top, "branch", "--show-current").removesuffix("\n")
+    except git.Unknown as doubt:
+        yield str(doubt)
+        return
+    if as_text(found) != worktree.branch:
+        yield f"{worktree.branch} is not checked out at {worktree.root}: {as_text(found) or 'no branch'} is"
+    if worktree.base:
+        try:
+            git.ask(top, "rev-parse", "--verify", "--quiet", "--end-of-options", as_path(worktree.base) + "^{commit}")
+        except git.Unknown:
+            yield f"{worktree.base} is no branch or commit there to be merged into"
 
 
 # --- what would be lost; whatever git cannot tell counts as work ------------------------------------------------------

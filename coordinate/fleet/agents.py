@@ -6,7 +6,7 @@ shows the same session goes on with them. Only an ended session, the sweep, or t
 
 from __future__ import annotations
 
-from coordinate import inputs, leases
+from coordinate import events, inputs, leases
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import InvalidState, NotFound
 from coordinate.records import Agent, Lease, Lost, Session
@@ -32,7 +32,8 @@ def register(
     """Begin a session of an agent, and make the agent if it is new; show the answer's `id` with every later call.
 
     Without a `name` a fresh one is generated that nobody has. The session counts as stale after `ttl_seconds` (10 to
-    604,800) without a call; the sweep then ends what it holds. Two registrations of one name are two sessions.
+    604,800) without a call; the sweep then ends what it holds. Two registrations of one name are two sessions. What
+    others say from now on waits for it (`learnings`).
     """
     kind = inputs.one_of(kind, "kind", ("agent", "human"))
     role = None if role is None else inputs.name(role, "role")
@@ -55,6 +56,7 @@ def register(
         ttl_seconds=inputs.integer(ttl_seconds, "ttl_seconds", least=10, most=inputs.LEASE_SECONDS_MAX),
     )
     assert row is not None
+    events.start_at_head(tx, consumer=row.id)
     return _session(row, live=True)
 
 
@@ -65,14 +67,27 @@ def list_agents(tx: Tx, *, after: str | None = None, limit: int = 100) -> list[A
 
 
 def list_sessions(
-    tx: Tx, *, of_agent: str | None = None, project: str | None = None, ended: bool = False, limit: int = 100
+    tx: Tx,
+    *,
+    of_agent: str | None = None,
+    project: str | None = None,
+    ended: bool = False,
+    after: str | None = None,
+    limit: int = 100,
 ) -> list[Session]:
-    """Sessions, the latest sign of life first, each live or stale; with `ended` also those that are over."""
+    """Sessions, the latest sign of life first, each live or stale; with `ended` also those that are over.
+
+    `after` (the id of the last one seen) pages on; what gives a sign of life meanwhile goes to the front.
+    """
+    after = None if after is None else inputs.name(after, "after")
+    if after is not None and tx.one("session", id=after) is None:
+        raise _unknown(after)
     rows = tx.all(
         "sessions_list",
         agent=None if of_agent is None else inputs.agent(of_agent, "of_agent"),
         project=None if project is None else inputs.name(project, "project"),
         all=int(inputs.flag(ended, "ended")),
+        after=after,
         limit=inputs.limit(limit),
     )
     return [_session(row, live=row.live) for row in rows]
@@ -176,16 +191,21 @@ def agent_of(tx: Tx, *, session: str) -> str:
     return str(row.agent)
 
 
-def tell_losses(tx: Tx, *, session: str | None = None) -> Lost:
+def tell_losses(tx: Tx, *, again: bool = False, session: str | None = None) -> Lost:
     """What the session lost since it was last told: leases that ended without it, claims whose time was over.
 
-    Each is told once; of leases 50 at a time, so call again while there are so many.
+    Each is told once; of leases 50 at a time, so call again while there are so many. `again` answers also what was
+    told before: the latest 50 leases and 50 claims that the session ever lost, for a caller that missed it.
     """
+    again = inputs.flag(again, "again")
     session_id = _shown(session)
     if tx.one("session_lock", id=session_id) is None:
         raise _unknown(session)
     gone = sorted(tx.all("session_lost_leases", id=session_id, limit=LOST_MAX), key=lambda row: int(row.id))
     claims = tx.all("session_lost_claims", id=session_id)
+    if again:
+        gone = tx.all("session_losses_leases", id=session_id, limit=LOST_MAX)[::-1]
+        claims = tx.all("session_losses_claims", id=session_id, limit=LOST_MAX)
     return Lost(tuple(map(leases.lease_of, gone)), tuple(sorted(f"{row.task_id}@{row.attempt}" for row in claims)))
 
 

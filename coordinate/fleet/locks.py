@@ -114,6 +114,8 @@ def _mine(tx: Tx, name: str, project: str, fence: int | None, agent: str, sessio
         before = tx.one("lease_by_fence", fence=fence)
         if before is not None and before.kind == "lock" and before.resource == name:
             raise _lost(name, fence)
+    elif session and (lost := tx.one("lock_lost", project=project, resource=name, session=session)) is not None:
+        raise _lost(name, int(lost.fence))
     if row is None or not row.live:
         raise NotFound(f"nobody holds the lock {name}", hint="see: coordinate lock list")
     raise _held(tx, name, project)

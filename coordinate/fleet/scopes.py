@@ -14,6 +14,7 @@ from coordinate.errors import Held, InvalidInput, InvalidState, NotFound, StaleC
 from coordinate.records import Lease, Scopes
 
 PATTERNS_MAX = 100
+CONFLICTS_MAX = 100
 FENCES_MAX = 1_000
 
 
@@ -43,7 +44,8 @@ def check_scopes(
         mode=inputs.one_of(mode, "mode", ("exclusive", "shared")),
         caller=leases.Caller(inputs.agent(agent) if agent else "", session, task_id, shown),
     )
-    return Scopes(not conflicts, tuple(leases.lease_of(row) for row in own), tuple(conflicts))
+    told = tuple(conflicts[:CONFLICTS_MAX])
+    return Scopes(not conflicts, tuple(leases.lease_of(row) for row in own), told, len(conflicts) - len(told))
 
 
 def list_leases(

@@ -89,14 +89,21 @@ add(
     "One session, locked: a sweep and a sign of life come one after the other.",
     select(*_SESSION).where(s.id == given_text("id")).with_for_update(),
 )
+_seen = sessions.alias("seen")
+_seen_at = select(_seen.c.heartbeat_at).where(_seen.c.id == given_text("after")).scalar_subquery()
 add(
     "sessions_list",
-    "Sessions, the latest sign of life first, with whether each is live.",
+    "Sessions, the latest sign of life first, with whether each is live; `after` (an id) pages on.",
     select(*_SESSION, and_(s.ended_at.is_(None), _FRESH).label("live"))
     .where(
         optional(s.agent, given_text("agent")),
         optional(s.project, given_text("project")),
         or_(cast(given_integer("all"), BigInteger) == const(1), s.ended_at.is_(None)),
+        optional(
+            s.id,
+            given_text("after"),
+            or_(s.heartbeat_at < _seen_at, and_(s.heartbeat_at == _seen_at, s.id > given_text("after"))),
+        ),
     )
     .order_by(s.heartbeat_at.desc(), s.id)
     .limit(given_integer("limit")),
@@ -149,17 +156,13 @@ add(
     .values(ended_at=now(), end_reason=given_text("reason"))
     .returning(*_SESSION),
 )
+_losses_leases = and_(
+    lease.session_id == given_text("id"), lease.release_reason.in_([const("expired"), const("swept")])
+)
+_losses_claims = and_(attempts.c.session_id == given_text("id"), attempts.c.outcome == const("expired"))
 # Each loss carries whether it was told: a mark in time would pass over one that is committed late.
-_lost_lease = and_(
-    lease.session_id == given_text("id"),
-    lease.release_reason.in_([const("expired"), const("swept")]),
-    lease.told_at.is_(None),
-)
-_lost_claim = and_(
-    attempts.c.session_id == given_text("id"),
-    attempts.c.outcome == const("expired"),
-    attempts.c.told_at.is_(None),
-)
+_lost_lease = and_(_losses_leases, lease.told_at.is_(None))
+_lost_claim = and_(_losses_claims, attempts.c.told_at.is_(None))
 
 
 def _half_over(until: ColumnElement[Any], seconds: ColumnElement[Any]) -> ColumnElement[bool]:
@@ -235,6 +238,37 @@ add(
     "session_lost_claims",
     "Claims that a session lost and was not told of; told with this.",
     update(attempts).where(_lost_claim).values(told_at=now()).returning(attempts.c.task_id, attempts.c.attempt),
+)
+add(
+    "session_losses_leases",
+    "Leases that a session lost, told or not, the latest first.",
+    select(*_LEASE).where(_losses_leases).order_by(lease.id.desc()).limit(given_integer("limit")),
+)
+add(
+    "session_losses_claims",
+    "Claims that a session lost, told or not, the latest first.",
+    select(attempts.c.task_id, attempts.c.attempt)
+    .where(_losses_claims)
+    .order_by(attempts.c.ended_at.desc(), attempts.c.task_id, attempts.c.attempt)
+    .limit(given_integer("limit")),
+)
+add(
+    "lock_lost",
+    "The last grant of a lock to a session, when it ended without its doing.",
+    select(lease.fence).where(
+        lease.id.in_(
+            select(lease.id)
+            .where(
+                lease.kind == const("lock"),
+                lease.project == given_text("project"),
+                lease.resource == given_text("resource"),
+                lease.session_id == given_text("session"),
+            )
+            .order_by(lease.id.desc())
+            .limit(const(1))
+        ),
+        lease.release_reason.in_([const("expired"), const("swept")]),
+    ),
 )
 
 # --- worktrees --------------------------------------------------------------------------------------------------------

@@ -209,12 +209,19 @@ def _why_not_claimable(tx: Tx, row: Row) -> CoordinateError:
             task_id=row.id,
             waits_for=[edge.depends_on_task_id for edge in edges],
         )
-    return NotReady(
-        f"{row.id} is set aside until {_when(row.parked_until)}",
-        hint=f"claim another, or let it start now: coordinate task edit {row.id} --clear-not-before",
-        task_id=row.id,
-        until=_when(row.parked_until),
-    )
+    until = _when(row.parked_until)
+    match row.parked:
+        case "later":
+            why = f"{row.id} is set aside until {until}"
+            hint = f"claim another, or let it start now: coordinate task edit {row.id} --clear-not-before"
+        case "reserved":
+            why, hint = (
+                f"{row.id} is reserved for {row.reserved_for} until {until}",
+                "claim another, or wait until then",
+            )
+        case _:
+            why, hint = f"{row.id} was set aside just now", f"see: coordinate task why {row.id}"
+    return NotReady(why, hint=hint, task_id=row.id, until=until)
 
 
 # --- what the holder may do -------------------------------------------------------------------------------------------

@@ -12,13 +12,14 @@ from coordinate.states import CANCELLED, DONE, IN_PROGRESS, IN_REVIEW, OWNERS, T
 from coordinate.work import story
 
 LINT_MAX = 1_000
+ROLES_MAX = 100
 BURNDOWN_DAYS_MAX = 366
 
 
 def stats(tx: Tx, *, project: str | None = None) -> Stats:
     """How many tasks stand where, and by role; keys with nothing in them are left out."""
-    by_status, by_role, expired = _counts(tx, _project(project))
-    return Stats(by_status, by_role, expired, sum(by_status.values()))
+    by_status, by_role, more_roles, expired = _counts(tx, _project(project))
+    return Stats(by_status, by_role, expired, sum(by_status.values()), more_roles)
 
 
 def status(tx: Tx, *, project: str | None = None, days: int = 14) -> Status:
@@ -28,7 +29,7 @@ def status(tx: Tx, *, project: str | None = None, days: int = 14) -> Status:
     """
     project = _project(project)
     days = inputs.integer(days, "days", least=1, most=BURNDOWN_DAYS_MAX)
-    by_status, by_role, expired = _counts(tx, project)
+    by_status, by_role, more_roles, expired = _counts(tx, project)
     total, done = sum(by_status.values()), by_status.get(DONE, 0)
     counted = total - by_status.get(CANCELLED, 0)
     stuck = tx.all("tasks_unreachable", project=project, role=None, limit=100)
@@ -42,17 +43,20 @@ def status(tx: Tx, *, project: str | None = None, days: int = 14) -> Status:
         percent_done=round(100 * done / counted, 2) if counted else 0.0,
         unreachable=tuple(dict.fromkeys(row.id for row in stuck)),
         burndown=_burndown(tx, project, days, left),
+        more_roles=more_roles,
     )
 
 
-def _counts(tx: Tx, project: str | None) -> tuple[dict[str, int], dict[str, int], int]:
+def _counts(tx: Tx, project: str | None) -> tuple[dict[str, int], dict[str, int], int, int]:
     by_status: dict[str, int] = {}
     by_role: dict[str, int] = {}
     for row in tx.all("tasks_counts", project=project):
         by_status[row.status] = by_status.get(row.status, 0) + row.count
         by_role[row.role_boundary] = by_role.get(row.role_boundary, 0) + row.count
     expired = tx.one("tasks_expired_count", project=project)
-    return by_status, dict(sorted(by_role.items())), int(expired.count) if expired else 0
+    shown = sorted(by_role, key=lambda role: (-by_role[role], role))[:ROLES_MAX]
+    told = {role: by_role[role] for role in sorted(shown)}
+    return by_status, told, len(by_role) - len(told), int(expired.count) if expired else 0
 
 
 def _burndown(tx: Tx, project: str | None, days: int, open_now: int) -> tuple[Day, ...]:
@@ -133,7 +137,7 @@ def _why_todo(tx: Tx, row: Row, now: datetime) -> list[Reason]:
     patterns = [each.pattern for each in tx.all("scopes_of", ids=[row.id])] if row.scoped else []
     own = leases.Caller(task_id=row.id)
     if patterns and (lease := leases.blocker_of(tx, patterns, project=row.project, caller=own)) is not None:
-        said = f"{lease.agent} holds {lease.resource}" + ("" if lease.expires_at else " for an open worktree")
+        said = f"{lease.agent} holds {lease.resource}; that ends {leases.ends(lease)}"
         reasons.append(Reason("scope", said, lease.task_id or lease.resource, lease.expires_at))
     if row.not_before is not None and row.not_before > now:
         reasons.append(Reason("not_before", "its time has not come", row.id, row.not_before))

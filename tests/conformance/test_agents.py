@@ -111,6 +111,19 @@ def test_sessions_are_listed_live_or_stale_with_what_they_are_at(
     assert len(board.list_sessions(ended=True)) == 1
 
 
+def test_sessions_are_read_page_by_page(board: Coordinator, board_url: str) -> None:
+    for number in range(5):
+        board.register(name=f"agent-{number % 2}")
+        age(board_url, number % 3)
+    everyone = [session.id for session in board.list_sessions()]
+    paged: list[str] = []
+    while page := board.list_sessions(limit=2, after=paged[-1] if paged else None):
+        paged += [session.id for session in page]
+    assert paged == everyone
+    with refused(board_url, NotFound):
+        board.list_sessions(after="s-nobody")
+
+
 # --- renewal ----------------------------------------------------------------------------------------------------------
 
 
@@ -193,6 +206,11 @@ def test_losses_are_told_once(board: Coordinator, enter: Enter, board_url: str) 
     assert alice.lost() is None
     told = enter("alice", session=alice.session).tell_losses()
     assert (told.leases, told.claims) == ((), ())
+    # A caller that missed it may ask again, as often as it likes.
+    for _ in range(2):
+        again = alice.tell_losses(again=True)
+        assert (sorted(lease.resource for lease in again.leases), again.claims) == (["lock", "src"], (claim.handle,))
+    assert enter("alice").tell_losses(again=True).leases == ()
 
 
 def test_more_losses_than_fit_are_told_in_turns_and_none_is_left_out(enter: Enter, board_url: str) -> None:
@@ -205,6 +223,7 @@ def test_more_losses_than_fit_are_told_in_turns_and_none_is_left_out(enter: Ente
     while page := alice.tell_losses().leases:
         told += [lease.resource for lease in page]
     assert sorted(told) == sorted(f"f{n}" for n in range(120))
+    assert [lease.resource for lease in alice.tell_losses(again=True).leases] == [f"f{n}" for n in range(70, 120)]
 
 
 def test_a_swept_session_that_comes_back_is_told_what_it_lost_and_missed_nothing(

@@ -82,8 +82,19 @@ def test_a_task_is_out_of_the_queue_until_its_time(board: Coordinator, board_url
     with refused(board_url, NotReady) as caught:
         board.claim_task(task="TASK-1")
     assert caught.value.facts["until"] == soon.isoformat(timespec="seconds").replace("+00:00", "Z")
+    assert "--clear-not-before" in caught.value.hint
     age(board_url, 3601)
     assert board.claim_next(role="worker").task.id == "TASK-1"
+
+
+def test_a_task_that_is_reserved_says_for_whom_and_advises_nothing_that_does_not_help(
+    board: Coordinator, board_url: str
+) -> None:
+    board.dispatch(title="T", role="worker", not_before=datetime.now(UTC) + timedelta(hours=1))
+    run(board_url, "UPDATE tasks SET parked = 'reserved', reserved_for = 'bob', not_before = NULL")
+    with refused(board_url, NotReady, "TASK-1 is reserved for bob until ") as caught:
+        board.claim_task(task="TASK-1")
+    assert "--clear-not-before" not in caught.value.hint
 
 
 def test_a_time_that_is_past_already_does_not_hold_a_task_back(board: Coordinator) -> None:

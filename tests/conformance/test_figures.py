@@ -27,6 +27,14 @@ def busy(board: Coordinator) -> Coordinator:
     return board
 
 
+def test_roles_are_bounded_and_the_others_counted(board: Coordinator) -> None:
+    for number in range(104):
+        board.dispatch(title="T", role=f"role-{number}")
+    board.dispatch(title="T", role="role-103")
+    for figures in (board.stats(), board.status()):
+        assert (len(figures.by_role), figures.more_roles, figures.by_role["role-103"]) == (100, 4, 2)
+
+
 def test_counts_agree_with_the_table(busy: Coordinator, board_url: str) -> None:
     counted = dict(rows(board_url, "SELECT status, count(*) FROM tasks GROUP BY status"))
     stats, status = busy.stats(), busy.status()

@@ -28,6 +28,17 @@ def test_a_newcomer_hears_what_is_said_from_now_on(board: Coordinator) -> None:
     assert said(board.learnings()) == []
 
 
+def test_a_session_hears_what_was_said_since_it_was_registered_though_it_never_asked(
+    board: Coordinator, board_url: str
+) -> None:
+    say(board, "before")
+    session = board.register(name="carol").id
+    say(board, "since")
+    with coordinate.connect(board_url, session=session) as carol:
+        assert said(carol.learnings()) == ["since"]
+        assert said(carol.learnings()) == []
+
+
 def test_more_counts_exactly_what_is_left_and_the_order_is_the_log_s(board: Coordinator) -> None:
     board.learnings()
     say(board, *(f"no {number}" for number in range(12)))

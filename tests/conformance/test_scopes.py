@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import unicodedata
 from datetime import timedelta
 
@@ -185,8 +186,9 @@ def test_renewal_takes_all_or_none_and_only_ones_own(enter: Enter, board_url: st
         bob.renew_leases(fences=[long.fence])
     with refused(board_url, Held, "alice's hold"):
         bob.release_leases(fences=[long.fence])
+    another = enter("alice")
     with refused(board_url, Held):
-        enter("alice").renew_leases(fences=[long.fence])
+        another.renew_leases(fences=[long.fence])
     age(board_url, 61)
     with refused(board_url, StaleClaim):
         alice.renew_leases(fences=[long.fence, short.fence])
@@ -255,3 +257,34 @@ def test_a_list_pages_back_and_shows_the_ended_only_when_asked(enter: Enter, boa
     assert [lease.resource for lease in alice.list_leases(ended=True, before=last)] == ["a"]
     age(board_url, 1_000)
     assert alice.list_leases() == []
+
+
+def test_a_claim_waits_until_it_is_granted_or_its_time_is_over(board: Coordinator, board_url: str) -> None:
+    lease = one(board.claim_scopes(patterns=["src"]))
+    with nothing_changes(board_url):
+        answer = board.claim_scopes(patterns=["src/app.py", "docs"], wait=0.3, agent="bob")
+    assert (answer.granted, [conflict.holder for conflict in answer.conflicts]) == (False, ["alice"])
+    release = threading.Timer(0.3, lambda: board.release_leases(fences=[lease.fence]))
+    release.start()
+    assert board.claim_scopes(patterns=["src/app.py", "docs"], wait=60, agent="bob").granted
+    release.join()
+    # One that ends by its time wakes nobody, and is found all the same.
+    one(board.claim_scopes(patterns=["tests"], ttl_seconds=1))
+    assert board.claim_scopes(patterns=["tests"], wait=60, agent="bob").granted
+
+
+def test_a_conflict_says_in_words_what_ends_it_and_many_are_counted(board: Coordinator) -> None:
+    for start in (0, 100):
+        assert board.claim_scopes(patterns=[f"src/{number}" for number in range(start, start + 60)]).granted
+    for answer in (board.claim_scopes(patterns=["."], agent="bob"), board.check_scopes(patterns=["."], agent="bob")):
+        assert (answer.granted, len(answer.conflicts), answer.more) == (False, 100, 20)
+        assert answer.conflicts[0].ends.startswith(f"at {answer.conflicts[0].until:%Y-%m-%d}")
+    board.dispatch(title="T", role="worker", scopes=["lib"])
+    claim = board.claim_next(role="worker")
+    board.open_worktree(task=claim.handle, branch="b", root="/r")
+    (conflict,) = board.check_scopes(patterns=["lib/x.c"], agent="bob").conflicts
+    assert (conflict.until, "alice's worktree of TASK-1" in conflict.ends) == (None, True)
+    board.dispatch(title="U", role="worker")
+    other = board.claim_next(role="worker", agent="bob")
+    refused_ = board.open_worktree(task=other.handle, branch="c", root="/s", patterns=["."], agent="bob")
+    assert (refused_.worktree, len(refused_.conflicts), refused_.more) == (None, 100, 21)

@@ -39,7 +39,7 @@ def test_its_scopes_last_past_the_hold_the_session_and_all_time_until_merge(
     age(board_url, 10_000_000)
     board.sweep()
     assert board.claim_next(role="worker", agent="bob") is None
-    assert "for an open worktree" in board.why(task="TASK-2").reasons[0].message
+    assert "when alice's worktree of TASK-1 is merged or aborted" in board.why(task="TASK-2").reasons[0].message
     (conflict,) = board.claim_scopes(patterns=["src"], agent="bob").conflicts
     assert (conflict.task_id, conflict.until) == ("TASK-1", None)
     assert board.close_worktree(task="TASK-1").state == "merged"

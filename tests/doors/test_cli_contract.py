@@ -115,7 +115,13 @@ def test_figures_batches_events_and_pruning_keep_their_keys(call: Command) -> No
     for title in "abc":
         call("task", "dispatch", "--title", title, "--role", "worker")
     stats = call("task", "stats", "--json").json
-    assert stats == {"by_status": {"TODO": 3}, "by_role": {"worker": 3}, "expired_leases": 0, "total_tasks": 3}
+    assert stats == {
+        "by_status": {"TODO": 3},
+        "by_role": {"worker": 3},
+        "expired_leases": 0,
+        "total_tasks": 3,
+        "more_roles": 0,
+    }
     status = call("status").json
     assert list(status)[:6] == ["by_status", "by_role", "expired_leases", "total", "done_count", "percent_done"]
     assert call("batch", "set-priority", "--ids", "TASK-1,TASK-9", "--priority", "3").json == {

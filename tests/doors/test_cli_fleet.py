@@ -22,7 +22,7 @@ LEASE_KEYS = {
     *("id", "kind", "project", "resource", "mode", "agent", "session_id", "task_id", "worktree_id", "fence", "depth"),
     *("ttl_seconds", "acquired_at", "expires_at", "released_at", "release_reason"),
 }
-CONFLICT_KEYS = {"pattern", "held", "mode", "holder", "session", "task_id", "since", "until"}
+CONFLICT_KEYS = {"pattern", "held", "mode", "holder", "session", "task_id", "since", "until", "ends"}
 
 
 @pytest.fixture
@@ -130,6 +130,25 @@ def test_two_sessions_of_one_name_are_two_holders(call: Command) -> None:
     assert call("lock", "list").json == []
 
 
+def test_a_hold_outlives_its_process_and_is_its_sessions_alone(call: Command) -> None:
+    """Statement 7: a later process of the session holds and renews it; another session of the same agent is refused."""
+    first, other = in_session(call), in_session(call)
+    claimed = first("lease", "claim", "src", "--ttl", "100").json["leases"][0]
+    lock = first("lock", "acquire", "deploy", "--ttl", "1h").json
+    age(call.url, 60)
+    assert first("lease", "check", "src/a.py").json["granted"]
+    assert first("lease", "list").json[0]["expires_at"] > claimed["expires_at"]
+    assert first("lock", "acquire", "deploy").json["depth"] == 2
+    for words in (("lease", "claim", "src/a.py"), ("lock", "acquire", "deploy"), ("lock", "release", "deploy")):
+        assert other(*words).status == 3, words
+    for words in (("lease", "renew", "--fence", str(claimed["fence"])), ("lock", "release", "deploy", "--fence", "9")):
+        assert other(*words).status in (2, 3), words
+    assert other("lease", "release", "src").json == []
+    (renewed,) = first("lease", "renew", "--fence", str(claimed["fence"])).json
+    assert (renewed["fence"], renewed["session_id"]) == (claimed["fence"], lock["session_id"])
+    assert [lease["resource"] for lease in first("lease", "release", "src").json] == ["src"]
+
+
 # --- signs of life, renewals, losses ----------------------------------------------------------------------------------
 
 
@@ -167,6 +186,8 @@ def test_what_a_session_lost_is_told_once_beside_the_answer_of_its_next_call(cal
     assert warning["lost"]["claims"] == ["TASK-1@1"]
     assert alice("status").err == ""
     assert alice("agent", "lost").json == {"leases": [], "claims": []}
+    again = alice("agent", "lost", "--all").json
+    assert ([lease["resource"] for lease in again["leases"]], again["claims"]) == (["src/api"], ["TASK-1@1"])
 
 
 def test_what_was_lost_is_told_also_when_the_call_is_refused(call: Command, bob: Command) -> None:
@@ -320,6 +341,9 @@ def test_a_lock_has_one_holder_and_a_refusal_names_it(call: Command, bob: Comman
     refused = bob("lock", "acquire", "integrate", "--wait", "1s")
     assert status_and_code(refused) == (3, "held_by_another")
     assert (refused.error["holder"], refused.error["until"] > held["acquired_at"]) == ("alice", True)
+    assert "1 s of waiting are over" in refused.error["error"]
+    waited = bob("lease", "claim", "src", "--wait", "1s")
+    assert waited.json["granted"]
     assert bob("lock", "acquire", "deploy").status == 0
     assert bob("lock", "acquire", "integrate", "--project", "other").status == 0
     assert [lock["resource"] for lock in call("lock", "list", "--of", "alice").json] == ["integrate"]

@@ -116,6 +116,28 @@ def test_a_worktree_is_found_by_its_task_however_many_are_open(alice: Command, r
     assert alice("worktree", "show", "task-2").json["branch"] == "b"
 
 
+def test_what_git_knows_otherwise_is_warned_of_when_it_is_opened(repository: Repository) -> None:
+    call = repository.call("alice")
+    for number in range(1, 6):
+        call("task", "dispatch", "--title", "t", "--role", "w", "--scope", f"d{number}")
+        call("task", "claim", f"TASK-{number}")
+    (repository.main / "sub").mkdir()
+    told = [
+        (["--branch", "task-1", "--root", "../linked", "--base", "main"], []),
+        (["--branch", "other", "--root", "../linked", "--base", "gone"], ["task-1 is", "gone is no branch"]),
+        (["--branch", "task-1", "--root", "sub"], ["no working copy of its own"]),
+        (["--branch", "b", "--root", "../not-there-yet", "--base", "gone"], []),
+        (["--branch", "b", "--root", "/"], ["git cannot tell"]),
+    ]
+    for number, (words, doubts) in enumerate(told, 1):
+        opened_ = call("worktree", "open", f"TASK-{number}@1", *words)
+        assert opened_.json["worktree"]["state"] == "open", words
+        warned = [json.loads(line) for line in opened_.err.splitlines()]
+        assert all(each["task_id"] == f"TASK-{number}" for each in warned)
+        assert len(warned) == len(doubts), opened_.err
+        assert all(doubt in each["warning"] for doubt, each in zip(doubts, warned, strict=True)), opened_.err
+
+
 # --- what could be lost -----------------------------------------------------------------------------------------------
 
 

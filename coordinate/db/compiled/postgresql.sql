@@ -2237,8 +2237,8 @@ FROM sessions
 WHERE sessions.id = :id FOR UPDATE;
 
 -- name: sessions_list
--- why: Sessions, the latest sign of life first, with whether each is live.
--- takes: agent text, project text, all integer, limit integer
+-- why: Sessions, the latest sign of life first, with whether each is live; `after` (an id) pages on.
+-- takes: agent text, project text, all integer, after text, limit integer
 -- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
 --   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text, live
 --   boolean
@@ -2248,7 +2248,12 @@ SELECT sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.projec
     CAST(sessions.ttl_seconds AS DOUBLE PRECISION))) >= (SELECT date_trunc('milliseconds', clock_timestamp())) AS live
 FROM sessions
 WHERE (CAST(:agent AS TEXT) IS NULL OR sessions.agent = :agent) AND (CAST(:project AS TEXT) IS NULL OR sessions.project
-    = :project) AND (CAST(:all AS BIGINT) = 1 OR sessions.ended_at IS NULL)
+    = :project) AND (CAST(:all AS BIGINT) = 1 OR sessions.ended_at IS NULL) AND (CAST(:after AS TEXT) IS NULL OR
+    sessions.heartbeat_at < (SELECT seen.heartbeat_at
+FROM sessions AS seen
+WHERE seen.id = :after) OR sessions.heartbeat_at = (SELECT seen.heartbeat_at
+FROM sessions AS seen
+WHERE seen.id = :after) AND sessions.id > :after)
 ORDER BY sessions.heartbeat_at DESC, sessions.id
 
 LIMIT :limit;
@@ -2413,6 +2418,46 @@ RETURNING leases.id, leases.kind, leases.project, leases.resource, leases.prefix
 UPDATE attempts SET told_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
 WHERE attempts.session_id = :id AND attempts.outcome = 'expired' AND attempts.told_at IS NULL
 RETURNING attempts.task_id, attempts.attempt;
+
+-- name: session_losses_leases
+-- why: Leases that a session lost, told or not, the latest first.
+-- takes: id text, limit integer
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
+FROM leases
+WHERE leases.session_id = :id AND leases.release_reason IN ('expired', 'swept')
+ORDER BY leases.id DESC
+
+LIMIT :limit;
+
+-- name: session_losses_claims
+-- why: Claims that a session lost, told or not, the latest first.
+-- takes: id text, limit integer
+-- gives: task_id text, attempt integer
+SELECT attempts.task_id, attempts.attempt
+FROM attempts
+WHERE attempts.session_id = :id AND attempts.outcome = 'expired'
+ORDER BY attempts.ended_at DESC, attempts.task_id, attempts.attempt
+
+LIMIT :limit;
+
+-- name: lock_lost
+-- why: The last grant of a lock to a session, when it ended without its doing.
+-- takes: project text, resource text, session text
+-- gives: fence integer
+SELECT leases.fence
+FROM leases
+WHERE leases.id IN (SELECT leases.id
+FROM leases
+WHERE leases.kind = 'lock' AND leases.project = :project AND leases.resource = :resource AND leases.session_id =
+    :session
+ORDER BY leases.id DESC
+
+LIMIT 1) AND leases.release_reason IN ('expired', 'swept');
 
 -- name: worktree_insert
 -- why: A working copy in which a task's changes live; one live for each task, by constraint.
