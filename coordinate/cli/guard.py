@@ -89,7 +89,8 @@ def check(
     """Ask the board about paths; exit status 3, with holder and expiry, when another holds one of them.
 
     What the session ($COORDINATE_SESSION) holds is no conflict, nor what belongs to the task whose handle you show. A
-    path that lies in no checkout is refused; with --stdin it is let through, because no scope can mean it.
+    path that lies in no checkout is refused; with --stdin it is let through, because no scope can mean it. A folder
+    stands for all below it.
     """
     if not (paths or staged or from_stdin):
         raise click.UsageError("name paths, or say --staged or --stdin: without any, nothing is guarded")

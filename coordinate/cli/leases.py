@@ -54,6 +54,7 @@ def claim(call: Call, patterns: tuple[str, ...], **wanted: Any) -> None:
 @command("check", example="coordinate lease check src/api/users.py")
 @paths_argument
 @mode_option
+@click.option("--task", metavar="HANDLE", help="Of a task that you hold: its leases are yours.")
 @fence_option
 @project_option
 def check(call: Call, patterns: tuple[str, ...], **wanted: Any) -> None:
