@@ -125,6 +125,14 @@ def synchronous(place: Place | None) -> str:
     return value
 
 
+def gate(place: Place | None) -> bool:
+    """Whether writers of a SQLite board go in the order in which they came ($COORDINATE_GATE, `gate`; on)."""
+    value = setting(place, "gate", "COORDINATE_GATE", "on")
+    if value not in (True, False, "on", "off"):
+        raise errors.InvalidInput(f"gate must be on or off, not {value!r}", field="gate")
+    return value in (True, "on")
+
+
 def untrusted(folder: Path) -> str | None:
     """Why a `.coordinate/` is not used for settings and hooks; None when it is.
 

@@ -604,7 +604,11 @@ def connect(
     if create:
         _make(place.target)
     engine = open_engine(
-        place.target, create=False, patience=config.patience(place), synchronous=config.synchronous(place)
+        place.target,
+        create=False,
+        patience=config.patience(place),
+        synchronous=config.synchronous(place),
+        gate=config.gate(place),
     )
     database = Database(engine)
     database.warnings.extend(place.refusals)

@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol, TypeVar, cast
 
@@ -21,6 +21,7 @@ from coordinate import errors
 from coordinate.db import knowledge
 from coordinate.db.compiled import Statement
 from coordinate.db.dialect import Engine, Interrupted
+from coordinate.db.group import Call, Line
 
 R = TypeVar("R")
 
@@ -123,9 +124,14 @@ class Database:
         self._quiet = threading.Condition(self._lock)
         self._at_work = 0
         self._forking = False
+        self._line = self._new_line()
         self._closed = False
         self._reached = False
         _databases.add(self)
+
+    def _new_line(self) -> Line | None:
+        patience = self.engine.line_patience
+        return None if patience is None else Line(patience)
 
     def perform(
         self, work: Callable[[Tx], R], *, writes: bool, patience: float = RETRY_SECONDS
@@ -140,50 +146,78 @@ class Database:
         pause = 0.005
         while True:
             try:
-                with self._working(), self._transaction(writes=writes) as tx:
-                    answer = work(tx)
+                with self._working():
+                    if writes and self._line is not None:
+                        call = self._line.perform(work, self._transact)
+                    else:
+                        call = self._perform_alone(work, writes)
             except Interrupted as interrupted:
                 most = patience if self._reached else min(patience, FIRST_RETRY_SECONDS)
                 if not interrupted.again or time.monotonic() + pause > started + most:
                     raise interrupted.error from interrupted.__cause__
             else:
-                return answer, tx.events
+                return call.answer, call.events
             time.sleep(pause * random.uniform(0.5, 1.5))
             pause = min(pause * 2, 1.0)
 
-    @contextmanager
-    def _transaction(self, *, writes: bool) -> Iterator[Tx]:
+    def _perform_alone(self, work: Callable[[Tx], R], writes: bool) -> Call:
+        call = Call(work)
+        self._transact(lambda: [call], writes=writes)
+        if call.error is not None:
+            raise call.error
+        return call
+
+    def _transact(self, take: Callable[[], Sequence[Call]], *, writes: bool = True) -> None:
+        """One transaction for the calls that `take` gives once it has begun; see `group.Line`."""
         connection, stamp = self._take()
         engine = self.engine
+        calls: Sequence[Call] = ()
         committing = healthy = False
         try:
             engine.begin(connection, writes=writes)
             stamp = self._check_schema(connection, stamp)
-            tx = Tx(self, connection)
-            refusal: errors.CoordinateError | None = None
-            try:
-                yield tx
-            except errors.CoordinateError as refused:
-                if not refused.keeps_changes:
-                    raise
-                refusal = refused
-            tx.finish()
+            calls = take()
+            self._run(connection, calls)
             committing = True
             engine.commit(connection)
             healthy = True
-            if refusal is not None:
-                raise refusal
         except engine.driver_error as error:
             explained = engine.explain(error, committing=committing)
             if explained is None:
                 raise
             healthy = not explained.lost
-            raise explained from error
+            explained.__cause__ = error
+            if not committing:
+                raise explained from error
+            for call in calls:
+                call.error = explained
         except errors.CoordinateError:
             healthy = True
             raise
+        except BaseException:
+            if committing and engine.usable(connection):  # interrupted after the commit was made
+                for call in calls:
+                    call.over = True
+            raise
         finally:
-            self._give_back(connection, stamp, healthy=healthy)
+            try:
+                self._give_back(connection, stamp, healthy=healthy)
+            finally:
+                if writes:
+                    engine.leave()
+
+    def _run(self, connection: Any, calls: Sequence[Call]) -> None:
+        """The work of each, in a savepoint of its own where there are several; what is refused leaves nothing."""
+        if len(calls) == 1:
+            (call,) = calls
+            if not call.run(Tx(self, connection)) and call.error is not None:
+                raise call.error
+            return
+        for call in calls:
+            self.engine.execute(connection, "SAVEPOINT call", {})
+            if not call.run(Tx(self, connection)):
+                self.engine.execute(connection, "ROLLBACK TO SAVEPOINT call", {})
+            self.engine.execute(connection, "RELEASE SAVEPOINT call", {})
 
     def _check_schema(self, connection: Any, stamp: object) -> object:
         now = self.engine.schema_stamp(connection)
@@ -277,6 +311,8 @@ class Database:
             idle, self._idle = self._idle, []
         for connection, _ in idle:
             self.engine.close(connection)
+        if self._at_work == 0:
+            self.engine.before_fork()
         self._lock.acquire()
 
     def after_fork(self, *, child: bool) -> None:
@@ -284,6 +320,8 @@ class Database:
         self._forking = False
         if child:
             self._at_work = 0
+            self._line = self._new_line()
+            self.engine.after_fork()
         self._quiet.notify_all()
         self._lock.release()
 

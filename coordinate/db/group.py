@@ -1,0 +1,147 @@
+"""Group commit: threads of one process that want to write at the same time are done in one transaction.
+
+One of them leads. It begins, does the work of all who wait by then, each in its own savepoint, commits, and only then
+has each its answer: nobody is told of what could still be undone. A refusal undoes its own savepoint alone. Whatever
+else goes wrong before the commit undoes the group, and then each of it goes alone, so that a fault, an interrupt or a
+full disk is met by the one whom it concerns. Who finds nobody waiting pays nothing for all this.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from coordinate.errors import Busy, CoordinateError
+
+if TYPE_CHECKING:
+    from coordinate.db.engine import Tx
+
+GROUP_MAX = 100
+
+
+class Call:
+    """One operation: its work, and what came of it."""
+
+    def __init__(self, work: Callable[[Any], Any]) -> None:
+        self.work = work
+        self.answer: Any = None
+        self.events: list[dict[str, Any]] = []
+        self.error: Exception | None = None
+        self.alone = False
+        self.over = False
+        self.gone = False
+
+    def run(self, tx: Tx) -> bool:
+        """Do the work; whether what it changed is to stay."""
+        try:
+            self.answer = self.work(tx)
+        except CoordinateError as refused:
+            self.error = refused
+            if not refused.keeps_changes:
+                return False
+        tx.finish()
+        self.events = tx.events
+        return True
+
+
+Transact = Callable[[Callable[[], Sequence[Call]]], None]
+
+
+class _Waiting(Call):
+    """One that may have to wait for others of its process."""
+
+    def __init__(self, work: Callable[[Any], Any]) -> None:
+        super().__init__(work)
+        self.turn = threading.Lock()  # released when it is over, or when it is to lead
+        self.turn.acquire()
+
+
+class Line:
+    """The calls of one process, in the order in which they came; the first of them leads.
+
+    They are done by `transact(take)`, which runs calls in one transaction: it takes them once it has begun. A commit
+    that fails is the error of each; one that was made is over for each, whatever is raised after it. What is raised
+    before is undone.
+    """
+
+    def __init__(self, patience: float) -> None:
+        self._patience = patience
+        self._lock = threading.Lock()
+        self._waiting: deque[_Waiting] = deque()
+        self._leader: _Waiting | None = None
+
+    def perform(self, work: Callable[[Any], Any], transact: Transact) -> Call:
+        """Have it done by whoever leads. Raises what it raised; `Busy` when its turn did not come in time."""
+        call = _Waiting(work)
+        try:
+            with self._lock:
+                self._waiting.append(call)
+                self._leader = self._leader or call
+            while not call.over:
+                if self._leader is call:
+                    self._lead(call, transact)
+                elif not call.turn.acquire(timeout=self._patience) and self._give_up(call):
+                    raise Busy(
+                        f"other calls of this process kept the board for {self._patience:g} s",
+                        hint="try again, or wait longer: $COORDINATE_BUSY_SECONDS",
+                    )
+        finally:
+            self._leave(call)
+        if call.error is not None:
+            raise call.error
+        return call
+
+    def _lead(self, mine: _Waiting, transact: Transact) -> None:
+        group: list[_Waiting] = []
+
+        def take() -> list[_Waiting]:
+            with self._lock:
+                group.append(self._waiting.popleft())
+                while self._waiting and not (mine.alone or self._waiting[0].alone) and len(group) < GROUP_MAX:
+                    group.append(self._waiting.popleft())
+            return group
+
+        try:
+            transact(take)
+        except BaseException as error:
+            met = error if isinstance(error, Exception) else None
+            if met is None or len(group) < 2:
+                mine.error, mine.over = met, True
+            self._put_back([call for call in group if not call.over])
+            if met is None:
+                raise
+        else:
+            for call in group:
+                call.over = True
+        finally:
+            for call in group:
+                if call.over and call is not mine:
+                    call.turn.release()
+
+    def _put_back(self, calls: list[_Waiting]) -> None:
+        with self._lock:
+            for call in reversed(calls):
+                if not call.gone:
+                    call.alone, call.answer, call.error, call.events = True, None, None, []
+                    self._waiting.appendleft(call)
+
+    def _give_up(self, call: _Waiting) -> bool:
+        """Whether it still waits, and now no more; what is being done has to be waited for."""
+        with self._lock:
+            if call not in self._waiting or self._leader is call:
+                return False
+            self._waiting.remove(call)
+            return True
+
+    def _leave(self, call: _Waiting) -> None:
+        """Whatever happened: nobody waits for one that is gone."""
+        with self._lock:
+            call.gone = True
+            if call in self._waiting:
+                self._waiting.remove(call)
+            if self._leader is call:
+                self._leader = self._waiting[0] if self._waiting else None
+                if self._leader is not None:
+                    self._leader.turn.release()
