@@ -84,10 +84,11 @@ def cli_page() -> str:
         "| `COORDINATE_DB`, `COORDINATE_AGENT`, `COORDINATE_SESSION`, `COORDINATE_FORMAT` | the options above |\n"
         "| `COORDINATE_BUSY_SECONDS` | how long to wait for a locked SQLite board (30) |\n"
         "| `COORDINATE_SYNCHRONOUS` | how hard SQLite syncs: NORMAL (default), FULL, EXTRA, OFF |\n"
+        "| `COORDINATE_GATE` | `off`: writers of a SQLite board do not queue, each waits for its lock (on) |\n"
         "| `COORDINATE_DEBUG` | `1` adds the traceback of a fault of coordinate |\n"
         "| `NO_COLOR` | tables without colours |",
-        "`.coordinate/config.toml` may hold `db`, `busy_seconds` and `synchronous`. A flag wins over a variable, a"
-        " variable over the file, the file over the default.",
+        "`.coordinate/config.toml` may hold `db`, `busy_seconds`, `synchronous` and `gate`. A flag wins over a"
+        " variable, a variable over the file, the file over the default.",
         "## Commands",
         _table(("command", "what it does"), listed),
         "`coordinate task batch …` is another way to say `coordinate batch …`.",

@@ -215,8 +215,9 @@ def test_what_is_not_ours_is_not_touched(sqlite_board: str, tmp_path: Path, what
         assert c.dispatch(title="t", role="worker").task.id == "TASK-1"
 
 
-def test_a_forked_child_holds_no_place_of_its_parents(sqlite_board: str) -> None:
-    """A child lives on with what was open when it was forked; the parent dies holding its place."""
+def test_a_forked_child_holds_no_place_of_its_parents(sqlite_board: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is forked while its parent is at work for too long to wait for, and lives on; the parent dies at the gate."""
+    monkeypatch.setattr("coordinate.db.engine.FORK_PATIENCE_SECONDS", 0.1)
     over = arena.FORK.Event()
 
     def parent(go: Go) -> None:
@@ -224,9 +225,9 @@ def test_a_forked_child_holds_no_place_of_its_parents(sqlite_board: str) -> None
             c.emit(event_type="came")
             engine = c.database.engine
             assert isinstance(engine, SQLite) and engine.gate.enter(make=True)
-            c.database._at_work = 0
+            c.database._at_work = 1
             if os.fork() == 0:
-                over.wait(30)
+                over.wait(60)
                 os._exit(0)
             go()
             arena.kill_myself()
@@ -235,7 +236,7 @@ def test_a_forked_child_holds_no_place_of_its_parents(sqlite_board: str) -> None
         go()
         gate = Gate(Path(sqlite_board))
         assert gate.enter()
-        until = time.monotonic() + 30
+        until = time.monotonic() + 20
         while not gate.wait(0.1):
             assert time.monotonic() < until, "the child still holds its parent's place"
         gate.close()
