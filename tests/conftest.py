@@ -5,13 +5,15 @@ from __future__ import annotations
 import shutil
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
-from tests.postgres import Server, Unavailable, start_server
+from tests.pooler import Pooler
+from tests.postgres import Server, Unavailable, start_server, with_user
 
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
@@ -35,6 +37,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=["sqlite", "postgresql", "both"],
         default="both",
         help="run what needs no database and what runs on this engine; the rest is deselected (default: both)",
+    )
+    parser.addoption(
+        "--postgres-as",
+        choices=["owner", "rows", "pooled"],
+        default="owner",
+        help="how boards on Postgres are met: as the owner of the tables (default), as a role that may change rows and"
+        " nothing else, or through pgbouncer in transaction mode",
     )
 
 
@@ -133,9 +142,24 @@ def board_url(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> It
     if engine == "sqlite":
         yield str(shutil.copy(request.getfixturevalue("sqlite_template"), tmp_path / "board.db"))
         return
-    with request.getfixturevalue("postgres").schema() as url:
-        create_board_on_postgres(url, request.getfixturevalue("postgres_script"))
-        yield url
+    server, script = request.getfixturevalue("postgres"), request.getfixturevalue("postgres_script")
+    met = request.config.option.postgres_as
+    if met == "pooled":  # a pooler knows no search_path of a client's own: hence a database each
+        pooler = request.getfixturevalue("pooler")
+        with server.database() as url:
+            create_board_on_postgres(url, script)
+            yield pooler.url(url)
+        return
+    with server.schema() as url:
+        create_board_on_postgres(url, script)
+        yield url if met == "owner" else with_rows_only(url)
+
+
+@pytest.fixture(scope="session")
+def pooler(postgres: Server) -> Iterator[Pooler]:
+    """pgbouncer in transaction mode, with two connections to the server for each database."""
+    with Pooler(postgres) as pooler:
+        yield pooler
 
 
 @pytest.fixture
@@ -179,3 +203,17 @@ def create_board_on_postgres(url: str, script: str | None) -> None:
         return
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(script.encode())
+
+
+def with_rows_only(url: str) -> str:
+    """The same board for a role that has what `coordinate db grant` prints, and nothing else."""
+    from coordinate.db import server
+
+    home = server.home_of(url)
+    with psycopg.connect(url, autocommit=True) as connection:
+        with suppress(psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation):
+            connection.execute("CREATE ROLE coordinate_rows LOGIN PASSWORD 'rows'")
+        # Where the board is, the address says: each test has another place.
+        grants = [line for line in server.grants(home, "coordinate_rows").splitlines() if "search_path" not in line]
+        connection.execute("\n".join(grants).encode())
+    return with_user(url, "coordinate_rows", "rows")

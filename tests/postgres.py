@@ -26,6 +26,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import psycopg
 from psycopg import sql
@@ -335,11 +336,14 @@ class BinaryServer(Server):
             start_new_session=True,
             **self._as_owner(),
         )
-        self._run("initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+        self._make_data()
         own = {"listen_addresses": "''", "unix_socket_directories": f"'{self.home}'", "port": "5432"}
         with (self.data / "postgresql.conf").open("a") as conf:
             conf.writelines(f"{name} = {value}\n" for name, value in (SETTINGS | own).items())
         self._run("pg_ctl", "start", "-D", self.data, "-l", self.log)
+
+    def _make_data(self) -> None:
+        self._run("initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
 
     def _run(self, tool: str, *arguments: str | Path) -> None:
         command = [self.bin_dir / tool, *arguments]
@@ -353,6 +357,22 @@ class BinaryServer(Server):
 
     def _as_owner(self) -> dict[str, Any]:
         return {"cwd": self.home, "env": self.environment, **self.owner}
+
+
+class Standby(BinaryServer):
+    """A hot standby that follows another of our servers, until it is promoted."""
+
+    def __init__(self, primary: BinaryServer) -> None:
+        self.primary = primary
+        super().__init__(primary.bin_dir, "a standby")
+
+    def promote(self) -> None:
+        self._run("pg_ctl", "promote", "-D", self.data)
+
+    def _make_data(self) -> None:
+        self._run(
+            "pg_basebackup", "-D", self.data, "-d", self.primary.url, "-R", "-X", "stream", "-c", "fast", "--no-sync"
+        )
 
 
 def nobody() -> dict[str, Any]:
@@ -407,3 +427,7 @@ def url_with_search_path(url: str, schema: str) -> str:
 
 def url_with_database(url: str, database: str) -> str:
     return re.sub(r"^(postgresql://[^/?]*)(/[^?]*)?", rf"\1/{database}", url)
+
+
+def with_user(url: str, role: str, password: str) -> str:
+    return re.sub(r"^postgresql://[^@/?]*@", f"postgresql://{quote(role, safe='')}:{password}@", url)

@@ -559,7 +559,8 @@ class Postgres:
                 hint="try again; pg_stat_activity shows sessions that are idle in transaction",
             )
             return Interrupted(busy, again=True)
-        if state == "25006":
+        # A standby refuses to begin READ WRITE with "feature not supported"; no statement of ours asks for another.
+        if state in ("25006", "0A000"):
             standby = errors.ReadOnly(
                 f"{self.describe()} accepts no writes: it is a standby, or set to read only",
                 hint="name the primary, or several hosts with target_session_attrs=read-write",

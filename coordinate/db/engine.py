@@ -134,13 +134,18 @@ class Database:
         return None if patience is None else Line(patience)
 
     def perform(
-        self, work: Callable[[Tx], R], *, writes: bool, patience: float = RETRY_SECONDS
+        self,
+        work: Callable[[Tx], R],
+        *,
+        writes: bool,
+        patience: float = RETRY_SECONDS,
+        at_once: tuple[type[errors.CoordinateError], ...] = (),
     ) -> tuple[R, list[dict[str, Any]]]:
         """Run `work` in one transaction; returns its answer and the events that were committed with it.
 
         What the database calls a serialization failure, a deadlock or a lost connection is tried again, with jitter,
-        for up to `patience` seconds; a connection lost during a commit is not (`OutcomeUnknown`). `work` may therefore
-        run several times, but is committed at most once.
+        for up to `patience` seconds; a connection lost during a commit is not (`OutcomeUnknown`), nor an error that is
+        to be told `at_once`. `work` may therefore run several times, but is committed at most once.
         """
         started = time.monotonic()
         pause = 0.005
@@ -153,7 +158,8 @@ class Database:
                         call = self._perform_alone(work, writes)
             except Interrupted as interrupted:
                 most = patience if self._reached else min(patience, FIRST_RETRY_SECONDS)
-                if not interrupted.again or time.monotonic() + pause > started + most:
+                told = not interrupted.again or isinstance(interrupted.error, at_once)
+                if told or time.monotonic() + pause > started + most:
                     raise interrupted.error from interrupted.__cause__
             else:
                 return call.answer, call.events
@@ -267,7 +273,7 @@ class Database:
         """Give positions to committed events, where readers do that; in a short transaction of its own."""
         if self.has("events_number"):
             with suppress(errors.ReadOnly):  # a standby's readers see what was numbered elsewhere
-                self.perform(lambda tx: tx.all("events_number", batch=batch), writes=True)
+                self.perform(lambda tx: tx.all("events_number", batch=batch), writes=True, at_once=(errors.ReadOnly,))
 
     def may_wait(self) -> None:
         """Raise `InvalidInput` where a wait would do harm."""
@@ -367,7 +373,12 @@ class Borrowed(Database):
         self._checked = False
 
     def perform(
-        self, work: Callable[[Tx], R], *, writes: bool, patience: float = RETRY_SECONDS
+        self,
+        work: Callable[[Tx], R],
+        *,
+        writes: bool,
+        patience: float = RETRY_SECONDS,
+        at_once: tuple[type[errors.CoordinateError], ...] = (),
     ) -> tuple[R, list[dict[str, Any]]]:
         if not self._checked:
             self._check_knowledge(self._connection)

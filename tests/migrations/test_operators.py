@@ -15,7 +15,6 @@ import threading
 import time
 from contextlib import closing
 from pathlib import Path
-from urllib.parse import quote
 
 import psycopg
 import pytest
@@ -26,7 +25,7 @@ from coordinate.db import backup, doctor, migrate, server
 from coordinate.records import Symptom
 from tests.doors.command import Command
 from tests.migrations.catalog import fill, path_of, rows, run, run_script
-from tests.postgres import Server
+from tests.postgres import Server, with_user
 
 FORK = multiprocessing.get_context("fork")
 
@@ -162,7 +161,7 @@ def test_the_printed_grants_are_enough_for_the_program_and_for_nothing_else(post
         with postgres.database() as url:
             run(url, f"CREATE SCHEMA {server.quoted(schema)} AUTHORIZATION {server.quoted(dba)}")
             run(url, f"ALTER ROLE {server.quoted(dba)} SET search_path = {server.quoted(schema)}")
-            as_dba, as_app = (with_user(url, role) for role in (dba, app))
+            as_dba, as_app = (with_user(url, role, "pw") for role in (dba, app))
             migrate.upgrade(as_dba, "0001")
             migrate.upgrade(as_dba)
             printed = Command(as_dba, tmp_path)("db", "grant", app).out
@@ -181,10 +180,6 @@ def test_the_printed_grants_are_enough_for_the_program_and_for_nothing_else(post
     finally:
         for role in (dba, app):
             run(postgres.url, f"DROP ROLE {server.quoted(role)}")
-
-
-def with_user(url: str, role: str) -> str:
-    return re.sub(r"^postgresql://[^@/?]*@", f"postgresql://{quote(role, safe='')}:pw@", url)
 
 
 def test_a_file_has_no_roles_to_grant_to(board_file: Path, tmp_path: Path) -> None:
@@ -334,10 +329,29 @@ def test_what_a_server_can_suffer_from_is_found(pg_url: str, postgres: Server, m
         with psycopg.connect(pg_url, application_name="sleeper") as idle:
             idle.execute("SELECT 1")
             time.sleep(0.1)
-            found = examined(with_user(pg_url, "frail"))
+            found = examined(with_user(pg_url, "frail", "pw"))
             assert "(sleeper)" in str(examined(pg_url)["idle_in_transaction"].found)
         assert {"rights", "indexes", "read_only"} <= set(found)
         assert "agents: DELETE" in found["rights"].found
         assert found["indexes"].found == ("idx_tasks_project",)
     finally:
         run(postgres.url, "DROP OWNED BY frail", "DROP ROLE frail")
+
+
+# --- the page for DBAs ------------------------------------------------------------------------------------------------
+
+
+def test_the_sql_of_the_page_for_dbas_runs(pg_url: str, tmp_path: Path) -> None:
+    """Monitoring as a role that may only read; settings as the owner, which no check minds."""
+    migrate.upgrade(pg_url)
+    fill(pg_url)
+    page = (Path(__file__).parents[2] / "docs" / "dba.md").read_text(encoding="utf-8")
+    watching, retention = (re.findall(r"^```sql\n(.*?)^```", part, re.M | re.S) for part in page.split("## Retention"))
+    queries = [query for block in watching[1:] for query in block.split(";\n") if query.strip()]
+    assert len(queries) == 7
+    for query in queries:
+        with psycopg.connect(pg_url) as connection:
+            connection.execute("SET TRANSACTION READ ONLY")
+            connection.execute(query.encode())
+    run(pg_url, *retention)
+    assert migrate.check(pg_url) == []
