@@ -13,12 +13,16 @@ from coordinate import checkup_statements, shared_statements
 from coordinate.db.portable import ENGINES
 from coordinate.db.statements import Declared, Statements, print_statement
 from coordinate.fleet import statements as fleet_statements
+from coordinate.inbox import board_statements
+from coordinate.inbox import statements as inbox_statements
 from coordinate.work import statements as work_statements
 
 ROOMS: list[Statements] = [
     shared_statements.STATEMENTS,
     work_statements.STATEMENTS,
     fleet_statements.STATEMENTS,
+    inbox_statements.STATEMENTS,
+    board_statements.STATEMENTS,
     checkup_statements.STATEMENTS,
 ]
 FOLDER = Path(__file__).parent / "db" / "compiled"

@@ -111,6 +111,46 @@ class NotReady(CoordinateError):
     http_status = 409
 
 
+class Empty(CoordinateError):
+    """A response without words, where words are what was asked for."""
+
+    code = "empty"
+    exit_status = 2
+    http_status = 422
+
+
+class Closed(CoordinateError):
+    """The ask is closed: a response to it would reach nobody. Nothing was changed."""
+
+    code = "closed"
+    exit_status = 2
+    http_status = 409
+
+
+class NotAQuestion(CoordinateError):
+    """A note or a milestone is not answered; say something beside it with `annotate`."""
+
+    code = "not_a_question"
+    exit_status = 2
+    http_status = 409
+
+
+class AlreadySeen(CoordinateError):
+    """Somebody was handed it: un-saying it would not un-tell them. `seen_by` names who was first."""
+
+    code = "already_seen"
+    exit_status = 2
+    http_status = 409
+
+
+class AskOpen(CoordinateError):
+    """The task waits for a human; `ask_id` names the ask that has to be answered or withdrawn."""
+
+    code = "ask_open"
+    exit_status = 2
+    http_status = 409
+
+
 class MissingExtra(CoordinateError):
     """An optional part is not installed."""
 
@@ -154,6 +194,14 @@ class Held(CoordinateError):
     http_status = 409
 
 
+class AlreadyAsked(CoordinateError):
+    """Another ask lives in this place; `ask_id` names it."""
+
+    code = "already_asked"
+    exit_status = 3
+    http_status = 409
+
+
 # --- 4: outdated ----------------------------------------------------------------------------------------------------
 
 
@@ -161,6 +209,22 @@ class StaleClaim(CoordinateError):
     """The handle's attempt is over: the claim was lost, finished or given away. Nothing was changed."""
 
     code = "stale_claim"
+    exit_status = 4
+    http_status = 409
+
+
+class UnreadAnswer(CoordinateError):
+    """A human's answer waits that the caller was not handed; `text` and the facts beside it hold it."""
+
+    code = "unread_inbox_answer"
+    exit_status = 4
+    http_status = 409
+
+
+class AnswerChanged(CoordinateError):
+    """The human spoke again since; `response_seq` is the current one. Nothing was closed."""
+
+    code = "answer_changed"
     exit_status = 4
     http_status = 409
 

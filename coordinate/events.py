@@ -19,7 +19,7 @@ from coordinate.records import Cursor, Event, EventBatch, Gap, Learnings
 TTL_SECONDS = 259_200
 NEXT_MAX = 500
 # Whoever reads such an event may rely on it that the board itself wrote it.
-OWN_EVENTS = ("task.", "review.", "project.", "lease.", "lock.", "worktree.", "session.")
+OWN_EVENTS = ("task.", "review.", "project.", "lease.", "lock.", "worktree.", "session.", "ask.", "board.")
 # A few, since they come along with another answer.
 LEARNINGS_MAX = 5
 

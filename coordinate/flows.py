@@ -1,22 +1,45 @@
-"""The few operations that touch two wings: claiming tasks with scopes, scopes and worktrees, and the sweep.
+"""The few operations that touch two wings: claims with scopes, worktrees, asks that hang on tasks, and the sweep.
 
 Taking a task and taking its scopes is one decision in one transaction. A task whose scopes another holds is set aside
 on the lease that is in the way, so that the next claimer does not meet it again; when that lease ends, by release,
 sweep, merge or mere time, the task is back in its old place.
+
+A task that waits for a human is BLOCKED exactly while its ask is open; each verb that changes the one changes the other
+in the same transaction. The task's row is always locked before the ask's, so that no two of them wait in a circle.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from coordinate import inputs, leases, paths
 from coordinate.db.engine import Row, Tx
-from coordinate.errors import Held, InvalidState
+from coordinate.errors import AskOpen, Held, InvalidState
 from coordinate.fleet import agents, scopes, worktrees
 from coordinate.fleet.scopes import CONFLICTS_MAX
 from coordinate.frozen import dataclass
-from coordinate.records import Claim, Lease, OpenedWorktree, Scopes, Settled, Swept, Worktree
-from coordinate.work import claims, story
+from coordinate.inbox import asks, deliveries, responses
+from coordinate.inputs import Json
+from coordinate.records import (
+    Acknowledged,
+    Ask,
+    Asked,
+    Cancelled,
+    Claim,
+    Done,
+    Lease,
+    OpenedWorktree,
+    Outcome,
+    Responded,
+    Scopes,
+    Settled,
+    Swept,
+    Task,
+    Worktree,
+)
+from coordinate.states import BLOCKED, FINAL, IN_REVIEW, TODO
+from coordinate.work import claims, review, story, tasks
 
 SWEEP_MAX = 100
 SWEEP_ALONG = 10
@@ -64,20 +87,23 @@ def claim_batch(
         agent=agent,
         session=session,
     )
-    if claims.set_due_right(tx):
+    more, reserved = claims.set_due_right(tx, queue.agent, _ask_about_spent)
+    if more:
         return Look([], more=True)
     taken: list[Row] = []
     aside = 0
     while len(taken) < count and aside < SET_ASIDE_MAX:
         # Once this transaction grants scopes it waits for no task's row: whoever has that row may wait for our grant.
-        rows = claims.take(tx, queue, count - len(taken), wait=wait and not taken and not aside)
+        rows = claims.take_reserved(tx, queue, count) if reserved else []
+        reserved = False
+        rows = rows or claims.take(tx, queue, count - len(taken), wait=wait and not taken and not aside)
         if not rows:
             break
         free = [row for row in rows if not row.scoped or _with_scopes(tx, row, queue.agent, session) is None]
         aside += len(rows) - len(free)
         taken += free
     if taken:
-        return Look(claims.claimed(tx, taken, queue.agent, session))
+        return Look(_with_responses(tx, claims.claimed(tx, taken, queue.agent, session), queue.agent, session))
     # A holder that died may be all that is in the way.
     swept = agents.end_stale(tx, limit=SWEEP_ALONG)[0]
     return Look([], more=aside > 0 or bool(swept), locked=not wait and claims.any_locked(tx, queue))
@@ -92,7 +118,7 @@ def claim_task(
     `UnmetDependencies`, `NotReady` before its time, `InvalidState` when it is not waiting to be done.
     """
     agents.end_stale(tx, limit=SWEEP_ALONG)
-    row, met_expiry = claims.take_one(tx, task, lease_seconds, agent, session)
+    row, met_expiry = claims.take_one(tx, task, lease_seconds, agent, session, _ask_about_spent)
     if row.scoped and (blocker := _with_scopes(tx, row, inputs.agent(agent), session)) is not None:
         until = blocker.expires_at
         shown = None if until is None else until.isoformat(timespec="seconds").replace("+00:00", "Z")
@@ -106,7 +132,8 @@ def claim_task(
         )
         refused.keeps_changes = met_expiry
         raise refused
-    return claims.claimed(tx, [row], inputs.agent(agent), session)[0]
+    agent = inputs.agent(agent)
+    return _with_responses(tx, claims.claimed(tx, [row], agent, session), agent, session)[0]
 
 
 def _with_scopes(tx: Tx, row: Row, agent: str, session: str | None) -> Row | None:
@@ -154,7 +181,7 @@ def _alone(tx: Tx, patterns: Sequence[str], *, project: str, caller: leases.Call
     """
     leases.lock_scopes(tx, project)
     for task_id in leases.late_holds(tx, patterns, project=project, caller=caller):
-        claims.take_back(tx, task_id)
+        claims.take_back(tx, task_id, _ask_about_spent)
 
 
 # --- scopes and worktrees ---------------------------------------------------------------------------------------------
@@ -317,7 +344,7 @@ def open_worktree(
 
 
 def sweep(tx: Tx, *, limit: int = SWEEP_MAX, agent: str = "") -> Swept:
-    """End what is over: stale sessions lose their leases, leases and claims past their time end, one event for each.
+    """End what is over: stale sessions lose their leases, leases, claims and asks past their time end, each logged.
 
     At most `limit` (1 to 1,000) of each kind; `more` says to call again. Doing it twice changes nothing more. Live
     sessions, what belongs to an open worktree, and the scopes of a held task are left alone. The calls of sessions do
@@ -328,10 +355,11 @@ def sweep(tx: Tx, *, limit: int = SWEEP_MAX, agent: str = "") -> Swept:
     over, ended, more = agents.end_stale(tx, limit=limit, by=by)
     past = tx.all("leases_past", limit=limit)
     ended += leases.end(tx, past, reason="expired", by=by)
-    tasks, scoped = claims.take_back_expired(tx, limit=limit)
+    unanswered = expire_asks(tx, limit=limit)
+    taken_back, scoped = claims.take_back_expired(tx, _ask_about_spent, limit=limit)
     ended += scoped
-    more = more or limit in (len(past), len(tasks))
-    return Swept(tuple(over), tuple(ended), tuple(tasks), more)
+    more = more or limit in (len(past), len(taken_back), len(unanswered))
+    return Swept(tuple(over), tuple(ended), tuple(taken_back), tuple(unanswered), more)
 
 
 def sign_of_life(tx: Tx, *, session: str) -> bool:
@@ -352,16 +380,16 @@ def settle(tx: Tx, *, known: bool) -> Settled:
     tx.where_needed("lock_edges")
     if not known:
         _raise_numbers(tx)
-    tasks: list[str] = []
+    freed: list[str] = []
     while ended := claims.end_all(tx, reason=RESTORED, limit=SETTLE_BATCH):
-        tasks += ended
+        freed += ended
     over = 0
     before = None
     while page := tx.all("leases_held", before=before, limit=SETTLE_BATCH):
         over += len(leases.end(tx, page, reason="expired", by="system"))
         before = page[-1].id
     tx.run("reviews_end")
-    return Settled(len(tasks), over, known)
+    return Settled(len(freed), over, known)
 
 
 def _raise_numbers(tx: Tx) -> None:
@@ -375,3 +403,495 @@ def _raise_numbers(tx: Tx) -> None:
     tx.where_needed("feed_lock")
     for row in tx.where_needed("feed_last"):
         tx.where_needed("feed_raise", least=int(row.position) + NUMBERS_MARGIN)
+
+
+# --- asks that hang on tasks ------------------------------------------------------------------------------------------
+
+
+def ask(
+    tx: Tx,
+    *,
+    title: str,
+    kind: str = "question",
+    action_owner: str | None = None,
+    detail: str = "",
+    next_step: str = "",
+    impact: str = "",
+    next_after: str = "",
+    options: Sequence[Json | str] | None = None,
+    context: str = "",
+    task: str | Claim | None = None,
+    blocking: bool = False,
+    supersedes: str | None = None,
+    dedup_key: str | None = None,
+    timeout_seconds: int | None = None,
+    project: str | None = None,
+    stream: str = "",
+    agent: str = "",
+    session: str | None = None,
+) -> Asked:
+    """Ask a human: a `question`, or tell them a `note` or that something is `done`.
+
+    `action_owner` says what is asked: a `decision` or an `approval` (2 to 4 `options`, each a label or an object of
+    label, detail and recommended) or a `task`, a deed. `impact` says what waits for it; `title` is the ask in one line,
+    `next_step` the one thing to do, `next_after` what follows, `context` the long background (100,000 characters).
+    With `task` it hangs on that task; `blocking` then parks the task, shown by its claim handle, in the same
+    transaction: BLOCKED without a lease, until the response makes it TODO, reserved for the asker for 15 minutes, and
+    comes along with the claim. An `approval` on a task in review decides the review: its first option lets it pass,
+    `decline` sends it back. One live ask in a place: of several at once one opens, the others get `AlreadyAsked` with
+    its id. `supersedes` closes that ask and opens the next step in its place. `dedup_key` makes a retry harmless while
+    that ask lives. `timeout_seconds` (to one year) lets it expire without an answer.
+    """
+    agent = inputs.agent(agent)
+    content = asks.content_of(
+        kind=kind,
+        action_owner=action_owner,
+        title=title,
+        detail=detail,
+        next_step=next_step,
+        impact=impact,
+        next_after=next_after,
+        options=options,
+        context=context,
+    )
+    dedup_key = None if dedup_key is None else inputs.line(dedup_key, "dedup_key", limit=responses.KEY_MAX)
+    project = inputs.name_or_none(project, "project")
+    if timeout_seconds is not None:
+        inputs.integer(timeout_seconds, "timeout_seconds", least=1, most=inputs.DELAY_SECONDS_MAX)
+    blocking = inputs.flag(blocking, "blocking")
+    if blocking and (task is None or kind != "question"):
+        raise inputs.refuse("blocking", "only a question about a task is blocking", hint="name the task by its handle")
+    on = None if task is None else story.find(tx, inputs.handle(task)[0], lock=True)
+    if on is not None and on.status in FINAL:
+        raise claims.wrong_state(on, "ask")
+    before = None if supersedes is None else _superseded(tx, supersedes, on, agent, session)
+    place = asks.Place() if on is None else asks.Place("task", on.id)
+    if before is not None:
+        place = asks.Place(before.surface, before.surface_id)
+        project = project or before.project
+    if blocking and on is not None and (live := _park(tx, on, task, title, agent)):
+        return Asked(live, already=True)
+    row, already = asks.open_at(
+        tx,
+        place,
+        content,
+        project=on.project if on is not None else project or "default",
+        stream=inputs.text(stream, "stream", limit=inputs.TITLE_MAX),
+        dedup_key=dedup_key,
+        blocking=blocking,
+        timeout_seconds=timeout_seconds,
+        agent=agent,
+        session=session,
+    )
+    if already and blocking and (row.surface_id, row.blocking) != (place.id, True):
+        raise asks.already_asked(row)
+    if on is not None and not already:
+        tx.run("task_ask", task_id=on.id, ask_id=row.id)
+    return Asked(asks.ask_of(row), already)
+
+
+def _superseded(tx: Tx, ask: str, on: Row | None, agent: str, session: str | None) -> Row:
+    """Close the ask in whose place the next one comes."""
+    before = asks.find(tx, ask, lock=True)
+    if before.surface == "row" or (before.surface == "task") != (on is not None):
+        where = "a board's row; the board advances it" if before.surface == "row" else before.surface_id
+        raise InvalidState(f"{before.id} hangs on {where}", hint="name its task", ask_id=before.id)
+    if on is not None and before.surface_id != on.id:
+        raise InvalidState(f"{before.id} hangs on {before.surface_id}", hint="name its task", ask_id=before.id)
+    return asks.closed(
+        tx, before, reason="superseded", response_seq=None, outcome="superseded", agent=agent, session=session
+    )
+
+
+def _park(tx: Tx, on: Row, task: str | Claim | None, title: str, agent: str) -> Ask | None:
+    """BLOCKED and without a lease; or, where this very handle did it already, the ask that lives since."""
+    assert task is not None
+    if on.status == BLOCKED and inputs.handle(task)[1] is None:
+        return None
+    done = claims.block(tx, handle=task, reason=f"asks a human: {title}", agent=agent)
+    live = tx.one("ask_at", surface="task", surface_id=on.id) if done.already else None
+    return asks.ask_of(live) if live is not None and live.blocking and live.asked_by == agent else None
+
+
+def revise(
+    tx: Tx,
+    *,
+    ask: str,
+    title: str | None = None,
+    detail: str | None = None,
+    next_step: str | None = None,
+    impact: str | None = None,
+    next_after: str | None = None,
+    options: Sequence[Json | str] | None = None,
+    context: str | None = None,
+    expected_revision: int | None = None,
+    agent: str = "",
+) -> Ask:
+    """Put an ask in other words; what is absent stays. The revision counts up, unless nothing differs.
+
+    A response to the earlier words stays and is marked `outdated`; a clarification that was handed over is answered by
+    the new words, and it is the human's turn again. Raises `OutdatedRevision` when `expected_revision` is not the
+    current one, `Closed`, `NotFound`.
+    """
+    agent = inputs.agent(agent)
+    if expected_revision is not None:
+        inputs.integer(expected_revision, "expected_revision", least=1, most=inputs.BIGINT_MAX)
+    words = {
+        "title": title,
+        "detail": detail,
+        "next_step": next_step,
+        "impact": impact,
+        "next_after": next_after,
+        "options": options,
+        "context": context,
+    }
+    on, before = _locked(tx, ask)
+    if before.surface == "row":
+        raise InvalidState(
+            f"{before.id} says what {before.surface_id} of a board says",
+            hint="put it in other words there: coordinate board row TITLE LABEL",
+            ask_id=before.id,
+        )
+    row, changed = asks.revised(tx, before, expected_revision=expected_revision, agent=agent, **words)
+    if changed and row.handled_at is None:
+        _follow(tx, on, row, agent=agent)
+    return asks.ask_of(asks.find(tx, row.id))
+
+
+def respond(
+    tx: Tx,
+    *,
+    ask: str,
+    kind: str = "answer",
+    text: str = "",
+    choice: str | None = None,
+    context: str = "",
+    revision: int | None = None,
+    client_id: str | None = None,
+    client_seq: int | None = None,
+    action_id: str | None = None,
+    agent: str = "",
+    session: str | None = None,
+) -> Responded:
+    """A human's response, from the inbox: always succeeds while the ask lives, replaces what was there, is unseen.
+
+    `kind` is answer, clarify (words needed, at most 10,000 characters, or for an answer `choice`, an option's label),
+    decline, or handled: the deed is done. `revision` says which revision of the ask was looked at; a response to an
+    earlier one is marked `outdated`. A client that names its deed (`client_id`, `client_seq` rising, `action_id`) may
+    repeat it: the first result comes back and nothing is written; a deed older than its last raises `OutdatedRevision`.
+    A blocked task goes back into the queue, reserved for the asker. Raises `Empty`, `Closed`, `NotAQuestion`,
+    `NotFound`; `SelfReview` when the speaker would judge their own work.
+    """
+    said = responses.said_of(kind=kind, text=text, choice=choice, context=context, revision=revision)
+    action = responses.action_of(client_id, client_seq, action_id)
+    on, before = _locked(tx, ask)
+    done = responses.responded(tx, before, said, action, agent=agent, session=session)
+    if not done.already:
+        _follow(tx, on, done.ask, agent=asks.speaker(agent))
+    return done
+
+
+def answer(
+    tx: Tx,
+    *,
+    ask: str,
+    text: str = "",
+    kind: str = "answer",
+    choice: str | None = None,
+    context: str = "",
+    agent: str = "",
+    session: str | None = None,
+) -> Responded:
+    """Record what the human said in chat; the recording session has thereby been handed it. The ask stays open to act.
+
+    One conditional update, refused in four ways that change nothing: `Empty`, `NotFound`, `Closed`, and `UnreadAnswer`
+    with the waiting text while a response waits that this session was not handed. (A note is `NotAQuestion`.) Of a
+    chat answer and one from the inbox at once, the inbox's stands in either order.
+    """
+    agent = inputs.agent(agent)
+    said = responses.said_of(kind=kind, text=text, choice=choice, context=context, revision=None)
+    on = _task_under(tx, ask)
+    done = responses.answered(tx, inputs.ask_id(ask), said, agent=agent, session=session)
+    _follow(tx, on, done.ask, agent=agent)
+    return done
+
+
+def withdraw_response(
+    tx: Tx,
+    *,
+    ask: str,
+    client_id: str | None = None,
+    client_seq: int | None = None,
+    action_id: str | None = None,
+    agent: str = "",
+    session: str | None = None,
+) -> Responded:
+    """A human takes a response back, as long as nobody was handed it: the ask is open again, its task BLOCKED.
+
+    Against a pickup at the same moment exactly one of the two happens. Raises `AlreadySeen`, `Closed`. Where there is
+    nothing to take back it answers `already`.
+    """
+    action = responses.action_of(client_id, client_seq, action_id)
+    on, before = _locked(tx, ask)
+    done = responses.taken_back(tx, before, action, agent=agent, session=session)
+    if not done.already:
+        _follow(tx, on, done.ask, agent=asks.speaker(agent))
+    return done
+
+
+def acknowledge(
+    tx: Tx, *, ask: str, response_seq: int, outcome: str = "", agent: str = "", session: str | None = None
+) -> Acknowledged:
+    """Say that you have finished with a response: the ask closes with an `outcome` (1,000 characters).
+
+    `response_seq` names the response that was acted on; when the human spoke again since, `AnswerChanged` says so and
+    nothing closes. A decision or an approval needs an outcome; a clarification is no end (`InvalidState`), revise,
+    supersede or withdraw the ask. Raises `UnreadAnswer` while nobody was handed the response, `Held` while another
+    acts on it, `Closed`. Doing it again answers `already`.
+    """
+    agent = inputs.agent(agent)
+    seq, outcome = deliveries.acknowledgement_of(response_seq, outcome)
+    on, before = _locked_to_close(tx, ask)
+    row, already = deliveries.acknowledged(tx, before, response_seq=seq, outcome=outcome, agent=agent, session=session)
+    _follow(tx, on, row, agent=agent)
+    return deliveries.outcome_record(row, already=already)
+
+
+def withdraw(tx: Tx, *, ask: str, reason: str = "", agent: str = "", session: str | None = None) -> Ask:
+    """The agent takes its ask back, with the reason; a task that waited for it goes back into the queue.
+
+    Never over a response that the caller was not handed: `UnreadAnswer` with its text. Raises `Closed`.
+    """
+    agent, reason = inputs.agent(agent), inputs.text(reason, "reason", limit=inputs.REASON_MAX)
+    on, before = _locked_to_close(tx, ask)
+    row = asks.withdrawn(tx, before, reason=reason, agent=agent, session=session)
+    _follow(tx, on, row, agent=agent)
+    return asks.ask_of(row)
+
+
+def dismiss(tx: Tx, *, ask: str, reason: str = "", agent: str = "") -> Ask:
+    """The human will not answer; a task that waited for it goes back into the queue with a note that says so.
+
+    Raises `InvalidState` once there is a response, `Closed`.
+    """
+    reason = inputs.text(reason, "reason", limit=inputs.REASON_MAX)
+    on, before = _locked_to_close(tx, ask)
+    row = asks.dismissed(tx, before, reason=reason, agent=asks.speaker(agent))
+    _follow(tx, on, row, agent=asks.speaker(agent))
+    return asks.ask_of(row)
+
+
+def expire_asks(tx: Tx, *, limit: int) -> list[str]:
+    """Close a batch of asks whose time is over, recorded as a time-out and never as the human's no; their ids."""
+    over = []
+    for due in tx.all("asks_due", limit=limit):
+        on, _ = _locked_to_close(tx, due.id)
+        row = asks.expired(tx, due.id)
+        if row is not None:
+            _follow(tx, on, row, agent="system")
+            over.append(str(row.id))
+    return over
+
+
+def unblock(
+    tx: Tx, *, task: str, note: str = "", withdraw_ask: bool = False, agent: str = "", session: str | None = None
+) -> Task:
+    """Put a BLOCKED task back into the queue with fresh attempts; `note` (at most 10,000 characters) says what changed.
+
+    While it waits for a human this is refused with `AskOpen`, naming the ask; `withdraw_ask` withdraws that too. Raises
+    `InvalidState` unless it is BLOCKED.
+    """
+    withdraws = inputs.flag(withdraw_ask, "withdraw_ask")
+    row = story.find(tx, inputs.task_id(task), lock=True)
+    if row.status == BLOCKED and row.ask_id is not None:
+        waits_for = asks.find(tx, row.ask_id, lock=True)
+        if waits_for.state == "open" and waits_for.blocking:
+            if not withdraws:
+                raise AskOpen(
+                    f"{row.id} waits for a human: {waits_for.id}, {waits_for.title!r}",
+                    hint="answer that, or withdraw it along: --withdraw-ask",
+                    task_id=row.id,
+                    ask_id=waits_for.id,
+                )
+            agent = inputs.agent(agent)
+            asks.withdrawn(tx, waits_for, reason=f"{row.id} was unblocked", agent=agent, session=session)
+            tx.run("task_ask_over", task_id=row.id, ask_id=waits_for.id)
+    return tasks.unblock(tx, task=task, note=note, agent=agent)
+
+
+def cancel(tx: Tx, *, task: str, reason: str = "", agent: str = "", session: str | None = None) -> Cancelled:
+    """End a task that nobody shall do any more. Who held it holds it no longer; `reopen` brings it back.
+
+    The answer lists the live tasks that depend on it (`stranded`): they never become ready unless the dependency is
+    removed, or this task reopened and done. Against a completion at the same moment exactly one of the two happens.
+    What it asked a human and was not answered yet is withdrawn.
+    """
+    done = tasks.cancel(tx, task=task, reason=reason, agent=agent)
+    if done.task.ask_id is None:
+        return done
+    waits_for = asks.find(tx, done.task.ask_id, lock=True)
+    if waits_for.state == "open":
+        said = f"{done.task.id} was cancelled"
+        asks.withdrawn(tx, waits_for, reason=said, agent=inputs.agent(agent), session=session)
+        tx.run("task_ask_over", task_id=done.task.id, ask_id=waits_for.id)
+    return replace(done, task=replace(done.task, ask_id=None)) if waits_for.state == "open" else done
+
+
+def complete(
+    tx: Tx,
+    *,
+    handle: str | Claim,
+    review: bool = False,
+    result: str | None = None,
+    agent: str = "",
+    session: str | None = None,
+) -> Done:
+    """Finish a task: DONE, or IN_REVIEW with `review=True`. Whoever waited for a DONE task may go on at that moment.
+
+    `result` (at most 100,000 characters) is what came of it, shown with the claim of whatever depends on it. What a
+    human answered about it is acknowledged along; `UnreadAnswer` when they said something that nobody was handed.
+    Called again with the same handle after it succeeded, it answers the same with `already` and writes nothing. Raises
+    `StaleClaim` when the handle's attempt ended otherwise, `Held` when another agent holds the task.
+    """
+    done = claims.complete(tx, handle=handle, review=review, result=result, agent=agent)
+    if done.already or done.task.ask_id is None:
+        return done
+    said = asks.find(tx, done.task.ask_id)
+    if said.state == "answered" and said.delivered_seq < said.response_seq:
+        raise asks.unread(tx, said.id, None)
+    return _acknowledged_along(tx, done, agent=agent, session=session)
+
+
+def complete_batch(
+    tx: Tx, *, handles: list[str], review: bool = False, agent: str = "", session: str | None = None
+) -> list[Outcome]:
+    """Finish several tasks in one transaction; each answers for itself, and a refused one does not stop the others.
+
+    At most 100 handles. They are worked in one order, so two batches never wait for each other in a circle. A task
+    about which a human said something that nobody was handed is refused with `unread_inbox_answer`.
+    """
+    agent, review = inputs.agent(agent), inputs.flag(review, "review")
+
+    def finish(shown: str) -> Done:
+        row = tx.one("ask_at", surface="task", surface_id=inputs.handle(shown)[0])
+        if row is not None and row.state == "answered" and row.delivered_seq < row.response_seq:
+            raise asks.unread(tx, row.id, None)
+        done = claims.complete(tx, handle=shown, review=review, agent=agent)
+        if done.already or done.task.ask_id is None:
+            return done
+        return _acknowledged_along(tx, done, agent=agent, session=session)
+
+    return claims.each_of(tx, handles, finish)
+
+
+def _acknowledged_along(tx: Tx, done: Done, *, agent: str, session: str | None) -> Done:
+    """Whoever finishes a task has finished with what was answered about it. What a human says from now on is kept."""
+    assert done.task.ask_id is not None
+    before = asks.find(tx, done.task.ask_id, lock=True)
+    if before.state != "answered" or before.delivered_seq < before.response_seq:
+        return done
+    outcome = (done.task.result or f"{done.task.id} is {done.task.status}")[: asks.OUTCOME_MAX]
+    asks.closed(
+        tx,
+        before,
+        reason="done",
+        response_seq=before.response_seq,
+        outcome=outcome,
+        agent=inputs.agent(agent),
+        session=session,
+    )
+    tx.run("task_ask_over", task_id=done.task.id, ask_id=before.id)
+    return replace(done, task=replace(done.task, ask_id=None))
+
+
+# --- the steps of those verbs -----------------------------------------------------------------------------------------
+
+
+def _task_under(tx: Tx, ask: str) -> Row | None:
+    """The task that an ask hangs on, locked; None when it hangs elsewhere. An ask never moves."""
+    row = asks.find(tx, ask)
+    return story.find(tx, row.surface_id, lock=True) if row.surface == "task" else None
+
+
+def _locked(tx: Tx, ask: str) -> tuple[Row | None, Row]:
+    """The task that an ask hangs on and the ask, locked in this order."""
+    on = _task_under(tx, ask)
+    return on, asks.find(tx, ask, lock=True)
+
+
+def _locked_to_close(tx: Tx, ask: str) -> tuple[Row | None, Row]:
+    """The same, and before them the board's row that the ask makes blocked: its writers lock it before the ask."""
+    row = asks.find(tx, ask)
+    if row.surface == "row":
+        tx.one("board_row_lock", row_id=row.surface_id)
+    return _locked(tx, ask)
+
+
+def _follow(tx: Tx, on: Row | None, row: Row | Ask, *, agent: str) -> None:
+    """Let a locked task or row follow its ask: a task waits while a blocking one is open, a row while one lives."""
+    if row.surface == "row" and row.closed_at is not None:
+        tx.run("board_row_unblock", row_id=row.surface_id, step_no=row.step_no, outcome=row.outcome)
+    if on is None:
+        return
+    if row.closed_at is not None:
+        tx.run("task_ask_over", task_id=on.id, ask_id=row.id)
+        if row.blocking and on.status == BLOCKED and on.ask_id == row.id:
+            said = f"{row.id} was closed without an answer ({row.close_reason}): {row.outcome}"
+            tasks.unanswered(tx, on, ask_id=row.id, said=said, agent=agent)
+    elif row.handled_at is None:
+        if row.blocking and on.status == TODO and on.ask_id == row.id:
+            tasks.waits_again(tx, on, ask_id=row.id, said=f"{row.id} waits for a human again", agent=agent)
+    elif row.blocking and on.status == BLOCKED and on.ask_id == row.id:
+        said = f"{row.id} was answered"
+        tasks.answered(tx, on, ask_id=row.id, asker=row.asked_by, said=said, agent=agent)
+    elif row.action_owner == "approval" and on.status == IN_REVIEW:
+        _decide(tx, on, row, agent)
+
+
+def _decide(tx: Tx, on: Row, row: Row | Ask, agent: str) -> None:
+    """The first option of an approval is the go-ahead; a decline sends the work back; all else decides nothing."""
+    said = asks.ask_of(asks.find(tx, row.id)).response
+    assert said is not None
+    words = " ".join(part for part in (said.choice, said.text) if part)
+    if said.kind == "decline":
+        review.decided(tx, on, approved=False, said=words or f"{row.id} was declined", agent=agent)
+    elif said.kind == "answer" and row.options and said.choice == row.options[0]["label"] and not said.outdated:
+        review.decided(tx, on, approved=True, said=said.text, agent=agent)
+
+
+def _with_responses(tx: Tx, taken: list[Claim], agent: str, session: str | None) -> list[Claim]:
+    """Hand what humans were asked about these tasks along with the claims; a response has thereby been handed over."""
+    return [
+        claim if claim.task.ask_id is None else _with_ask(tx, claim, claim.task.ask_id, agent, session)
+        for claim in taken
+    ]
+
+
+def _with_ask(tx: Tx, claim: Claim, ask_id: str, agent: str, session: str | None) -> Claim:
+    return replace(claim, ask=deliveries.collect(tx, ask=ask_id, full=True, agent=agent, session=session))
+
+
+def _ask_about_spent(tx: Tx, row: Row, said: str) -> None:
+    """A task that spent its attempts asks a human by itself; a question that is open there already becomes blocking."""
+    live = tx.one("ask_at_lock", surface="task", surface_id=row.id)
+    if live is not None:
+        if live.state == "open" and live.kind == "question":
+            tx.run("ask_block", ask_id=live.id)
+        return
+    content = asks.content_of(
+        action_owner="task",
+        title=f"{row.id} spent its attempts: {row.title}"[: inputs.TITLE_MAX],
+        detail=said,
+        next_step=f"look into it, then respond (it is tried again), or cancel {row.id}",
+        impact="nobody works on it until then",
+    )
+    opened, _ = asks.open_at(
+        tx,
+        asks.Place("task", row.id),
+        content,
+        project=row.project,
+        blocking=True,
+        agent="system",
+        session=None,
+    )
+    tx.run("task_ask", task_id=row.id, ask_id=opened.id)

@@ -41,6 +41,8 @@ WAIT_SECONDS_MAX = 86_400
 BIGINT_MAX = 2**63 - 1
 
 _TASK_ID = re.compile(r"TASK-([1-9][0-9]{0,17})")
+_ASK_ID = re.compile(r"ASK-([1-9][0-9]{0,17})")
+_ANNOTATION_ID = re.compile(r"ANN-([1-9][0-9]{0,17})")
 _HANDLE = re.compile(r"(TASK-[1-9][0-9]{0,17})@([1-9][0-9]{0,8})")
 _DURATION = re.compile(r"([0-9]{1,9})(s|m|h|d)")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -212,6 +214,22 @@ def task_ids(values: object, field: str, *, most: int = IDS_MAX) -> list[str]:
     if len(ids) > most:
         raise refuse(field, f"{field} names {len(ids)} tasks; at most {most} at once", most=most)
     return ids
+
+
+def ask_id(value: object, field: str = "ask") -> str:
+    """`ASK-12`, also typed in lower case."""
+    return _id(value, field, _ASK_ID, "an ask's id looks like ASK-12")
+
+
+def annotation_id(value: object, field: str = "annotation") -> str:
+    """`ANN-3`, also typed in lower case."""
+    return _id(value, field, _ANNOTATION_ID, "an annotation's id looks like ANN-3")
+
+
+def _id(value: object, field: str, shape: re.Pattern[str], hint: str) -> str:
+    if isinstance(value, str) and (found := shape.fullmatch(value.strip().upper())):
+        return found.group()
+    raise refuse(field, f"{field} is no such id: {_short(value)}", hint=hint)
 
 
 def handle(value: object) -> tuple[str, int | None]:

@@ -49,6 +49,7 @@ class Task:
     finished_at: datetime | None
     scoped: bool
     parked_on: int | None
+    ask_id: str | None
     depends_on: tuple[str, ...] = ()
 
     @property
@@ -73,11 +74,304 @@ class Dependency:
 
 
 @dataclass(frozen=True, slots=True)
+class Response:
+    """What a human said or did about an ask: answer, clarify, decline, handled; or withdrawn, what they took back.
+
+    `seq` is what an acknowledgement names. `outdated`: it answers an earlier `ask_revision` than the current one.
+    """
+
+    ask_id: str
+    seq: int
+    kind: str
+    channel: str
+    text: str
+    choice: str | None
+    context: str
+    ask_revision: int
+    said_by: str
+    created_at: datetime
+    outdated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Something only a human can give. `response` is what they said last, None while it is their turn.
+
+    Three facts apart: the human has done their part (`handled_at`), somebody was handed it (`seen_at`, `seen_by`), the
+    agent side has finished with it (`outcome`, `closed_at`). `step_no` counts the asks of its place.
+    """
+
+    id: str
+    number: int
+    project: str
+    stream: str
+    kind: str
+    action_owner: str | None
+    surface: str
+    surface_id: str
+    step_no: int
+    dedup_key: str | None
+    blocking: bool
+    title: str
+    detail: str
+    next_step: str
+    impact: str
+    next_after: str
+    options: list[Any] | None
+    context: str
+    asked_by: str
+    session_id: str | None
+    state: str
+    revision: int
+    snoozed_until: datetime | None
+    expires_at: datetime | None
+    response_seq: int
+    handled_at: datetime | None
+    delivered_seq: int
+    seen_at: datetime | None
+    seen_by: str | None
+    taken_by: str | None
+    taken_session_id: str | None
+    taken_until: datetime | None
+    outcome: str
+    outcome_at: datetime | None
+    closed_at: datetime | None
+    closed_by: str | None
+    close_reason: str
+    created_at: datetime
+    updated_at: datetime
+    response: Response | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An ask that was opened; `already`: its `dedup_key` is live, or this very call was made before: this is that."""
+
+    ask: Ask
+    already: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Responded:
+    """What a response did. `already`: this client action came before, or it is taken back already; nothing was
+    written."""
+
+    ask: Ask
+    response: Response | None
+    already: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """An ask that the agent side has finished with; `already` when the same acknowledgement came before."""
+
+    ask: Ask
+    already: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """What a human says beside an ask or a row, `about` which one: to be known, not to be waited for."""
+
+    id: str
+    number: int
+    project: str
+    ask_id: str | None
+    row_id: str | None
+    step_no: int
+    author: str
+    text: str
+    seen_at: datetime | None
+    seen_by: str | None
+    closed_at: datetime | None
+    close_reason: str
+    created_at: datetime
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """That a session (or an agent without one) was handed a response, when first and last, and how often."""
+
+    ask_id: str
+    seq: int
+    reader: str
+    agent: str
+    context_revision: int
+    times: int
+    first_at: datetime
+    last_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """What humans have said to a session: responses until each is acknowledged, annotations once.
+
+    `waiting` counts the asks that are still the human's; `next` is where the next page begins, None at the end.
+    """
+
+    responses: tuple[Ask, ...]
+    annotations: tuple[Annotation, ...]
+    waiting: int
+    next: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class AskView:
+    """All about one ask: what was said, who was handed it, what stands beside it, and the earlier asks of its place."""
+
+    ask: Ask
+    responses: tuple[Response, ...]
+    deliveries: tuple[Delivery, ...]
+    annotations: tuple[Annotation, ...]
+    steps: tuple[Ask, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GivenRow:
+    """A row of a board as an agent writes it, known by its `label`. What is None keeps its value; '' or [] clears it.
+
+    `revision` is the one that the agent read; a new row, and one that says nothing new, need none. `next_step`,
+    `action_owner`, `impact`, `next_after` and `options` say what a human is to do about a `blocked` row; `response_seq`
+    and `outcome` end that: which response was acted on, and what came of it.
+    """
+
+    label: str
+    revision: int | None = None
+    status: str | None = None
+    note: str | None = None
+    next_step: str | None = None
+    action_owner: str | None = None
+    impact: str | None = None
+    next_after: str | None = None
+    options: Any = None
+    context: str | None = None
+    outcome: str | None = None
+    response_seq: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """A titled table of rows that a human watches. `revision` moves with its list of rows and its status."""
+
+    id: str
+    number: int
+    project: str
+    title: str
+    status: str
+    stream: str
+    created_by: str
+    revision: int
+    created_at: datetime
+    updated_at: datetime
+    archived_at: datetime | None
+    archived_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How many rows stand where; `fraction` = (done + half of partial) / (all but na), None when no row counts."""
+
+    tracked: int
+    partial: int
+    missing: int
+    na: int
+    done: int
+    blocked: int
+    fraction: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RowWritten:
+    """A row after a write: the `revision` to show next time, and the ask that makes it blocked."""
+
+    id: str
+    label: str
+    status: str
+    revision: int
+    step_no: int
+    ask_id: str | None
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BoardWritten:
+    """What a write left: the board with its revision, each row that was named, and the labels set aside."""
+
+    board: Board
+    rows: tuple[RowWritten, ...]
+    set_aside: tuple[str, ...]
+    progress: Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """That it is a human's turn: the live ask, what they said last (None: nothing yet), who was handed it."""
+
+    ask_id: str
+    state: str
+    revision: int
+    asked_by: str
+    snoozed_until: datetime | None
+    response: Response | None
+    seen_by: str | None
+    taken_by: str | None
+    taken_until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class BoardRow:
+    """A row; while it is blocked, whose `turn` it is. With `full` its earlier steps, the latest first."""
+
+    id: str
+    label: str
+    status: str
+    position: int
+    note: str
+    next_step: str
+    action_owner: str | None
+    impact: str
+    next_after: str
+    options: list[Any] | None
+    context: str
+    context_chars: int
+    outcome: str
+    outcome_at: datetime | None
+    step_no: int
+    revision: int
+    created_at: datetime
+    updated_at: datetime
+    removed_at: datetime | None
+    turn: Turn | None
+    annotations: tuple[Annotation, ...]
+    steps: tuple[Ask, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BoardView:
+    """A board with its rows in order; `set_aside` only with `full`."""
+
+    board: Board
+    progress: Progress
+    rows: tuple[BoardRow, ...]
+    set_aside: tuple[BoardRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BoardSummary:
+    """A board in a list: how far it is, and how many of a human's words on it nobody was handed."""
+
+    board: Board
+    progress: Progress
+    unseen: int
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """A task that is now the caller's: show `handle` with every verb that follows.
 
     `dependencies` carries the results of what the task depended on; `holding` the handles of all that the caller's
-    agent holds now, this one included.
+    agent holds now, this one included; `ask` what a human was asked about the task, with the response.
     """
 
     handle: str
@@ -86,6 +380,7 @@ class Claim:
     lease_until: datetime
     dependencies: tuple[Dependency, ...] = ()
     holding: tuple[str, ...] = ()
+    ask: Ask | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,11 +721,15 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What a sweep ended: stale sessions, leases, and claims taken back; `more` says that it reached its bound."""
+    """What a sweep ended: stale sessions, leases, claims taken back, asks without an answer in their time.
+
+    `more` says that it reached its bound.
+    """
 
     sessions: tuple[str, ...]
     leases: tuple[Lease, ...]
     tasks: tuple[str, ...]
+    asks: tuple[str, ...]
     more: bool
 
 

@@ -20,8 +20,10 @@ from coordinate import checkup, config, counters, errors, events, flows, inputs,
 from coordinate.db.dialect import adopt_connection, is_postgres, join_transaction, open_engine
 from coordinate.db.engine import RETRY_SECONDS, Borrowed, Database, Tx
 from coordinate.fleet import agents, locks, scopes, worktrees
+from coordinate.inbox import asks, boards, deliveries
 from coordinate.records import (
     Adopted,
+    Ask,
     Claim,
     Event,
     EventBatch,
@@ -91,8 +93,8 @@ class Coordinator:
     log_progress = write(claims.log_progress)
     extend_lease = write(claims.extend_lease)
     keep_alive = write(claims.keep_alive)
-    complete = write(claims.complete)
-    complete_batch = write(claims.complete_batch)
+    complete = write(flows.complete)
+    complete_batch = write(flows.complete_batch)
     block = write(claims.block)
     release = write(claims.release)
     transfer = write(claims.transfer)
@@ -105,8 +107,8 @@ class Coordinator:
     reject = write(review.reject)
 
     # --- work: steer
-    unblock = write(tasks.unblock)
-    cancel = write(tasks.cancel)
+    unblock = write(flows.unblock)
+    cancel = write(flows.cancel)
     reopen = write(tasks.reopen)
     comment = write(tasks.comment)
     edit = write(tasks.edit)
@@ -156,6 +158,45 @@ class Coordinator:
     applied = read(worktrees.applied)
     counter_next = write(counters.counter_next)
     sweep = write(flows.sweep)
+
+    # --- inbox: boards
+    board_upsert = write(boards.board_upsert)
+    board_row = write(boards.board_row)
+    board_advance = write(boards.board_advance)
+    board_annotate = write(boards.board_annotate)
+    board_get = read(boards.board_get)
+    board_list = read(boards.board_list)
+    board_archive = write(boards.board_archive)
+    board_unarchive = write(boards.board_unarchive)
+
+    # --- inbox: what an agent asks
+    ask = write(flows.ask)
+    revise = write(flows.revise)
+    withdraw = write(flows.withdraw)
+
+    # --- inbox: what a human does
+    respond = write(flows.respond)
+    withdraw_response = write(flows.withdraw_response)
+    snooze = write(asks.snooze)
+    wake = write(asks.wake)
+    dismiss = write(flows.dismiss)
+    annotate = write(deliveries.annotate)
+    withdraw_annotation = write(deliveries.withdraw_annotation)
+    close_project = write(asks.close_project)
+    reopen_project = write(asks.reopen_project)
+
+    # --- inbox: what an agent does with it
+    pending = write(deliveries.pending)
+    collect = write(deliveries.collect)
+    take = write(deliveries.take)
+    answer = write(flows.answer)
+    acknowledge = write(flows.acknowledge)
+    acknowledge_annotation = write(deliveries.acknowledge_annotation)
+
+    # --- inbox: look
+    show_ask = read(asks.show_ask)
+    list_asks = read(asks.list_asks)
+    attention_count = read(asks.attention_count)
 
     # --- events
     emit = write(events.emit)
@@ -271,6 +312,45 @@ class Coordinator:
             ),
             wait,
         )
+        return found[0] if found else None
+
+    def wait_ask(
+        self,
+        *,
+        ask: str,
+        after: int = 0,
+        full: bool = False,
+        wait: float = 0.0,
+        agent: str = "",
+        session: str | None = None,
+    ) -> Ask | None:
+        """Wait for a human's response to an ask, from any machine; None after `wait` seconds (at most 86,400) in vain.
+
+        It returns the moment there is a response later than number `after`, which this session has then been handed,
+        or the ask is closed. As `pending` does, it leaves out the ask's own context that the session has, but for
+        `full`.
+        """
+        name, run = self._caller(agent, session)
+        inputs.integer(after, "after", least=0, most=inputs.BIGINT_MAX)
+
+        def look() -> list[Ask]:
+            found, is_due = self._perform(lambda tx: asks.look(tx, ask=ask), writes=False, session=run)
+            if is_due:
+                self._perform(lambda tx: flows.expire_asks(tx, limit=flows.SWEEP_ALONG), writes=True)
+                found, _ = self._perform(lambda tx: asks.look(tx, ask=ask), writes=False, session=run)
+            if found.closed_at is not None:
+                return [found]
+            if found.handled_at is None or found.response_seq <= after:
+                return []
+            return [
+                self._perform(
+                    lambda tx: deliveries.collect(tx, ask=ask, full=full, agent=name, session=run),
+                    writes=True,
+                    session=run,
+                )
+            ]
+
+        found = self._until(look, wait)
         return found[0] if found else None
 
     def next_events(

@@ -41,6 +41,22 @@ OUTCOMES = ("completed", "submitted", "blocked", "released", "transferred", "exp
 WORKTREE_STATES = ("open", "gating", "integrating", "conflict", "replaying", "merged", "aborted")
 WORKTREE_CLOSED = ("merged", "aborted")
 
+# What an agent asks of a human, who gives what, where it hangs, and how it ends.
+ASK_KINDS = ("question", "note", "done")
+ACTION_OWNERS = ("decision", "task", "approval")
+SURFACES = ("alone", "task", "row")
+ASK_STATES = ("open", "answered", "closed")
+ASK_OWNERS = {
+    "open": "the human, or the clock while it is snoozed",
+    "answered": "whoever took the response, else the asker, else any agent of the project",
+    "closed": "nobody",
+}
+RESPONSE_KINDS = ("answer", "clarify", "decline", "handled")
+CLOSE_REASONS = ("done", "superseded", "withdrawn", "dismissed", "expired")
+
+# Where a row of a board stands; `blocked` is the human's turn.
+ROW_STATUSES = ("tracked", "partial", "missing", "na", "done", "blocked")
+
 
 @dataclass(frozen=True, slots=True)
 class Move:
@@ -66,6 +82,7 @@ MOVES = (
     Move("exhaust", (IN_PROGRESS,), BLOCKED, "the clock", "EXPIRE", "task.lease_expired", "expired"),
     Move("transfer", (IN_PROGRESS,), IN_PROGRESS, "the holder", "TRANSFER", "task.transferred", "transferred"),
     Move("unblock", (BLOCKED,), TODO, "anyone", "UNBLOCK", "task.unblocked"),
+    Move("await", (TODO,), BLOCKED, "the inbox", "BLOCK", "task.waits_again"),
     Move("approve", (IN_REVIEW,), DONE, "a reviewer", "APPROVE", "review.approved"),
     Move("reject", (IN_REVIEW,), TODO, "a reviewer", "REJECT", "review.rejected"),
     Move("cancel", LIVE, CANCELLED, "anyone", "CANCEL", "task.cancelled", "cancelled"),
@@ -73,8 +90,10 @@ MOVES = (
 )
 
 MOVE = {move.verb: move for move in MOVES}
+# Whose moves are no verbs of their own: time passes, or a human takes an answer back.
+BY_THEMSELVES = ("the clock", "the inbox")
 
 
 def ways_out(status: str) -> list[str]:
     """The verbs that lead out of a status, for error texts."""
-    return [move.verb for move in MOVES if status in move.sources and move.owner != "the clock"]
+    return [move.verb for move in MOVES if status in move.sources and move.owner not in BY_THEMSELVES]

@@ -27,6 +27,13 @@ TABLES = (
     "leases",
     "worktrees",
     "applied_events",
+    "boards",
+    "board_rows",
+    "asks",
+    "ask_responses",
+    "ask_deliveries",
+    "annotations",
+    "annotation_deliveries",
 )
 Dump = dict[str, list[tuple[Any, ...]]]
 
@@ -118,5 +125,21 @@ def assert_sound_over(connection: Any) -> None:
         SELECT t.id FROM tasks t LEFT JOIN leases l ON l.id = t.parked_on
          WHERE (t.parked = 'scope') <> (t.parked_on IS NOT NULL)
             OR (t.parked = 'scope' AND (t.status <> 'TODO' OR l.released_at IS NOT NULL))"""
-    for question in (wrong_counts, wrong_edges, wrong_holds, wrong_story, wrong_scopes, wrong_parked):
+    wrong_asks = """
+        SELECT t.id, t.status, t.ask_id FROM tasks t LEFT JOIN asks a
+            ON a.surface = 'task' AND a.surface_id = t.id AND a.closed_at IS NULL
+         WHERE coalesce(t.ask_id, '') <> coalesce(a.id, '')
+            OR (a.blocking AND a.state = 'open' AND t.status <> 'BLOCKED')
+            OR (a.blocking AND a.state = 'answered' AND t.status = 'BLOCKED')"""
+    wrong_rows = """
+        SELECT r.id, r.status FROM board_rows r
+         WHERE (CASE WHEN r.status = 'blocked' THEN 1 ELSE 0 END) <> (SELECT count(*) FROM asks a
+                WHERE a.surface = 'row' AND a.surface_id = r.id AND a.closed_at IS NULL)"""
+    wrong_responses = """
+        SELECT a.id FROM asks a
+         WHERE a.response_seq <> (SELECT count(*) FROM ask_responses r WHERE r.ask_id = a.id)
+            OR a.delivered_seq <> (SELECT coalesce(max(d.seq), 0) FROM ask_deliveries d WHERE d.ask_id = a.id)
+            OR (a.seen_at IS NOT NULL AND a.delivered_seq <> a.response_seq)"""
+    questions = (wrong_counts, wrong_edges, wrong_holds, wrong_story, wrong_scopes, wrong_parked)
+    for question in (*questions, wrong_asks, wrong_rows, wrong_responses):
         assert ask(connection, question) == [], question

@@ -30,7 +30,14 @@ from coordinate.service import Coordinator
 CHECKOUT = Path(__file__).parents[1]
 DOCS = CHECKOUT / "docs"
 PAGES = sorted([CHECKOUT / "README.md", CHECKOUT / "CHANGELOG.md", *DOCS.rglob("*.md")])
-SHOWN = [CHECKOUT / "README.md", DOCS / "quickstart.md", DOCS / "fleet.md", DOCS / "howto-transactions.md"]
+SHOWN = [
+    CHECKOUT / "README.md",
+    DOCS / "quickstart.md",
+    DOCS / "fleet.md",
+    DOCS / "inbox.md",
+    DOCS / "boards.md",
+    DOCS / "howto-transactions.md",
+]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ADDRESS = "postgresql://USER@HOST/NAME"
 SMALL_DEMO = "--agents 6 --tasks 30 --kill 1"

@@ -6,7 +6,23 @@ import json
 import sys
 from typing import Any
 
-from coordinate.records import Cancelled, Claim, Dispatched, Done, ExportedTask, Outcome, Task, TaskPage, TaskView
+from coordinate.records import (
+    Acknowledged,
+    Asked,
+    BoardSummary,
+    BoardView,
+    BoardWritten,
+    Cancelled,
+    Claim,
+    Dispatched,
+    Done,
+    ExportedTask,
+    Outcome,
+    Responded,
+    Task,
+    TaskPage,
+    TaskView,
+)
 from coordinate.records import as_json as record_as_json
 
 # The keys that a task has had from the start come first, in their old order.
@@ -37,15 +53,14 @@ def as_line(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """An answer as JSON values. A task's own keys stay on top, with what the answer says besides beside them."""
+    """An answer as JSON values. The keys of a task or a board stay on top, with what else it says beside them."""
     match value:
         case Task():
             return _task(value)
         case Claim():
-            waits = [{**record_as_json(each), "reachable": each.reachable} for each in value.dependencies]
-            others = [handle for handle in value.holding if handle != value.handle]
-            said = {**_task(value.task), "claim": value.handle, "attempt": value.attempt, "dependencies": waits}
-            return {**said, "holding": others} if others else said
+            return _claim(value)
+        case Asked() | Acknowledged() | Responded():
+            return _ask(value)
         case Done() | Dispatched():
             return {**_task(value.task), "already": True} if value.already else _task(value.task)
         case Cancelled():
@@ -57,6 +72,11 @@ def plain(value: Any) -> Any:
             )
         case TaskView() | ExportedTask():
             return {**record_as_json(value), "task": _task(value.task)}
+        case BoardSummary():
+            return {**record_as_json(value.board), **record_as_json(value.progress), "unseen": value.unseen}
+        case BoardView() | BoardWritten():
+            said = record_as_json(value)
+            return {**said.pop("board"), **said}
         case TaskPage():
             return {"tasks": [_task(task) for task in value.tasks], "next": value.next}
         case dict():
@@ -64,6 +84,25 @@ def plain(value: Any) -> Any:
         case list() | tuple():
             return [plain(item) for item in value]
     return record_as_json(value)
+
+
+def _claim(claim: Claim) -> dict[str, Any]:
+    waits = [{**record_as_json(each), "reachable": each.reachable} for each in claim.dependencies]
+    said = {**_task(claim.task), "claim": claim.handle, "attempt": claim.attempt, "dependencies": waits}
+    if claim.ask is not None:
+        said["ask"] = record_as_json(claim.ask)
+    if others := [handle for handle in claim.holding if handle != claim.handle]:
+        said["holding"] = others
+    return said
+
+
+def _ask(answer: Asked | Acknowledged | Responded) -> dict[str, Any]:
+    said: dict[str, Any] = record_as_json(answer.ask)
+    if isinstance(answer, Responded):
+        said["response"] = record_as_json(answer.response)
+    if answer.already:
+        said["already"] = True
+    return said
 
 
 def _task(task: Task) -> dict[str, Any]:

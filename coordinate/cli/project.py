@@ -22,3 +22,21 @@ def list_projects(call: Call) -> None:
     """List the projects and their settings."""
     with call.board() as board:
         call.show(board.list_projects())
+
+
+@command("close", example="coordinate project close api")
+@click.argument("name")
+def close(call: Call, name: str) -> None:
+    """Take a project's asks out of the human's sight, until something newer is asked there or a newer board begins."""
+    with call.board() as board:
+        board.close_project(name=name)
+        call.show({"project": name, "closed": True})
+
+
+@command("reopen", example="coordinate project reopen api")
+@click.argument("name")
+def reopen(call: Call, name: str) -> None:
+    """Bring a closed project back into sight."""
+    with call.board() as board:
+        board.reopen_project(name=name)
+        call.show({"project": name, "closed": False})

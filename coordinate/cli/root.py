@@ -72,6 +72,8 @@ PLAN: Table = {
 PROJECT: Table = {
     "set": ("project", "set_defaults", "Set what claims and new tasks of a project get."),
     "list": ("project", "list_projects", "List the projects and their settings."),
+    "close": ("project", "close", "Take a project's asks out of sight."),
+    "reopen": ("project", "reopen", "Bring a closed project back into sight."),
 }
 
 AGENT: Table = {
@@ -123,6 +125,38 @@ GUARD: Table = {
     "snippet": ("guard", "snippet", "Print the hook for an agent's own editor calls."),
 }
 
+BOARD: Table = {
+    "upsert": ("board", "upsert", "Write a whole board from a file."),
+    "row": ("board", "row", "Write one row."),
+    "advance": ("board", "advance", "Set the human's next step on a row."),
+    "get": ("board", "get", "Show a board with its rows."),
+    "list": ("board", "list_boards", "List boards with their progress."),
+    "annotate": ("board", "annotate", "Say something beside a row."),
+    "archive": ("board", "archive", "Take a board off the list."),
+    "unarchive": ("board", "unarchive", "Bring a board back."),
+}
+
+INBOX: Table = {
+    "ask": ("inbox", "ask", "Ask a human, or tell them something."),
+    "revise": ("inbox", "revise", "Put an ask in other words."),
+    "withdraw": ("inbox", "withdraw", "Take your ask back."),
+    "wait": ("inbox", "wait", "Wait for the response to an ask."),
+    "pending": ("inbox", "pending", "Collect what humans have said."),
+    "take": ("inbox", "take", "Say that you act on a response."),
+    "answer": ("inbox", "answer", "Record what the human said in chat."),
+    "ack": ("inbox", "ack", "Say that you have finished with a response."),
+    "list": ("inbox", "list_asks", "List asks by number."),
+    "search": ("inbox", "search", "List asks by their words."),
+    "show": ("inbox", "show", "Show all about an ask."),
+    "watch": ("inbox", "watch", "Print what needs the human, as it comes."),
+    "respond": ("inbox", "respond", "Respond to an ask."),
+    "snooze": ("inbox", "snooze", "Put an ask out of sight for a while."),
+    "wake": ("inbox", "wake", "Bring a snoozed ask back into sight."),
+    "dismiss": ("inbox", "dismiss", "Close an ask without an answer."),
+    "annotate": ("inbox", "annotate", "Say something beside an ask."),
+    "unannotate": ("inbox", "unannotate", "Take an annotation back."),
+}
+
 DB: Table = {
     "where": ("database", "where", "Say which board is meant, and why."),
     "upgrade": ("database", "upgrade", "Bring a board to the newest schema; makes it if it is not there."),
@@ -151,6 +185,8 @@ ROOT: Table = {
     "worktree": ("root", "worktree", "Working copies of tasks."),
     "replay": ("root", "replay", "What a stream has applied."),
     "sweep": ("agents", "sweep", "End what is over."),
+    "inbox": ("root", "inbox", "The inbox: what agents ask of humans, and what humans say."),
+    "board": ("root", "board", "Boards of rows that a human watches."),
     "guard": ("root", "guard", "Guards for commits and editors."),
     "plan": ("root", "plan", "Plan files: check them, dispatch them."),
     "run": ("run", "run", "Run a command and keep the claim alive while it runs."),
@@ -177,6 +213,8 @@ GROUPS: dict[str, Table] = {
     "agent": AGENT,
     "lease": LEASE,
     "worktree": WORKTREE,
+    "inbox": INBOX,
+    "board": BOARD,
     "guard": GUARD,
     "db": DB,
     "task depend": DEPEND,
@@ -256,6 +294,8 @@ lock = LazyGroup("lock", LOCK, help=ROOT["lock"][2])
 counter = LazyGroup("counter", COUNTER, help=ROOT["counter"][2])
 worktree = LazyGroup("worktree", WORKTREE, help=ROOT["worktree"][2])
 replay = LazyGroup("replay", REPLAY, help=ROOT["replay"][2])
+inbox = LazyGroup("inbox", INBOX, help=ROOT["inbox"][2])
+board = LazyGroup("board", BOARD, help=ROOT["board"][2])
 guard = LazyGroup("guard", GUARD, help=ROOT["guard"][2])
 db = LazyGroup("db", DB, help=ROOT["db"][2])
 root = LazyGroup(

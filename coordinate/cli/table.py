@@ -33,11 +33,32 @@ _COLUMNS = (
     ("resource", "mode", "agent", "task_id", "fence", "expires_at", "released_at"),
     ("id", "agent", "project", "doing", "live", "heartbeat_at"),
     ("task_id", "agent", "branch", "state", "root"),
+    ("id", "state", "action_owner", "surface_id", "project", "asked_by", "said", "seen_by", "taken_by", "title"),
+    ("id", "label", "status", "revision", "step_no", "asks", "note", "next_step", "outcome"),
+    ("title", "status", "project", "fraction", "blocked", "unseen", "revision", "updated_at"),
 )
 # What most tasks have is not shown while all of them have it.
 _USUAL = {"project": "default", "priority": 100}
-_HEADS = {"role_boundary": "role", "assigned_agent": "agent", "lease_until": "lease", "priority": "prio"}
-_STYLES = {"DONE": "32", "IN_PROGRESS": "36", "IN_REVIEW": "35", "BLOCKED": "31", "CANCELLED": "2", "error": "31"}
+_HEADS = {
+    "action_owner": "owner",
+    "surface_id": "on",
+    "role_boundary": "role",
+    "assigned_agent": "agent",
+    "lease_until": "lease",
+    "priority": "prio",
+}
+_STYLES = {
+    "done": "32",
+    "partial": "36",
+    "blocked": "31",
+    "na": "2",
+    "DONE": "32",
+    "IN_PROGRESS": "36",
+    "IN_REVIEW": "35",
+    "BLOCKED": "31",
+    "CANCELLED": "2",
+    "error": "31",
+}
 _WIDTH_MIN = 8
 
 
@@ -74,6 +95,8 @@ def _columns(rows: list[dict[str, Any]]) -> list[str]:
     if not rows:
         return []
     rows = [_of_a_task(row) if "lease_until" in row and "role_boundary" in row else row for row in rows]
+    rows = [row | {"asks": _asks(row["turn"])} if row.get("turn") else row for row in rows]
+    rows = [row | {"said": _said(row["response"])} if "response_seq" in row else row for row in rows]
     known = list(dict.fromkeys(key for row in rows for key in row))
     wanted = next((some for some in _COLUMNS if sum(key in known for key in some) >= 5), tuple(known))
     names = [key for key in wanted if any(row.get(key) not in (None, "", [], {}, _USUAL.get(key)) for row in rows)]
@@ -111,6 +134,17 @@ def _waits(row: dict[str, Any], *, past: bool) -> str:
         case "reserved":
             return f"reserved for {row['reserved_for']}"
     return ""
+
+
+def _asks(turn: dict[str, Any]) -> str:
+    """Whom a row of a board waits for."""
+    said = turn["response"]
+    return f"{turn['ask_id']} {_said(said)}" if said else str(turn["ask_id"])
+
+
+def _said(response: dict[str, Any] | None) -> str:
+    """A human's response in short."""
+    return f"{response['kind']}: {response['choice'] or response['text']}" if response else ""
 
 
 def _fitted(widths: list[int]) -> list[int]:

@@ -100,10 +100,11 @@ def comment(call: Call, task: str, note: str, note_type: str | None) -> None:
 @command("unblock", example='coordinate task unblock TASK-12 --agent alice --note "the key is there"')
 @task_argument
 @click.option("--note", help="What changed.")
-def unblock(call: Call, task: str, note: str | None) -> None:
-    """Put a BLOCKED task back into the queue, with fresh attempts."""
+@click.option("--withdraw-ask", is_flag=True, help="Withdraw what it asks a human along.")
+def unblock(call: Call, task: str, note: str | None, withdraw_ask: bool) -> None:
+    """Put a BLOCKED task back into the queue, with fresh attempts; refused while it waits for a human."""
     with call.board() as board:
-        call.show(board.unblock(task=task, **given(note=note)))
+        call.show(board.unblock(task=task, withdraw_ask=withdraw_ask, **given(note=note)))
 
 
 @command("cancel", example='coordinate task cancel TASK-12 --agent alice --reason "not needed"')

@@ -312,6 +312,11 @@ def insert_unless_there(table: Table, *key: str, **values: Any) -> postgresql.In
     return postgresql.insert(table).values(**values).on_conflict_do_nothing(index_elements=list(key) or None)
 
 
+def insert_or_change(table: Table, *key: str, change: dict[str, Any], **values: Any) -> postgresql.Insert:
+    """INSERT … ON CONFLICT (key) DO UPDATE, likewise."""
+    return postgresql.insert(table).values(**values).on_conflict_do_update(index_elements=list(key), set_=change)
+
+
 def optional(column: ColumnElement[Any], given: ColumnElement[Any], test: ColumnElement[bool] | None = None) -> Any:
     """A filter that an absent (NULL) value switches off."""
     return or_(cast(given, given.type).is_(None), column == given if test is None else test)

@@ -8,6 +8,7 @@ taken, and until somebody takes it, the verb that shows its handle may still ren
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -33,6 +34,8 @@ UNPARK_MAX = 200
 HOLDING_MAX = 20
 # How long one look waits for rows that others have locked.
 LOCKED_PATIENCE = "1s"
+# What is to happen to a task that has no attempts left, with the reason: it is BLOCKED already.
+OnSpent = Callable[[Tx, Row, str], None]
 
 # --- taking: the steps, which `flows.py` puts together with the scopes of a task -------------------------------------
 
@@ -87,11 +90,13 @@ def take(tx: Tx, queue: Queue, count: int, *, wait: bool = False) -> list[Row]:
     return sorted(rows, key=lambda row: (row.priority, row.created_at, row.number))
 
 
-def take_one(tx: Tx, task: str, lease_seconds: int | None, agent: str, session: str | None) -> tuple[Row, bool]:
+def take_one(
+    tx: Tx, task: str, lease_seconds: int | None, agent: str, session: str | None, spent: OnSpent
+) -> tuple[Row, bool]:
     """Take one task by name; a lease on it that is past is taken back first, and the second answer is True."""
     task_id, agent, session = inputs.task_id(task), inputs.agent(agent), inputs.name_or_none(session, "session")
     lease = None if lease_seconds is None else inputs.lease_seconds(lease_seconds)
-    taken_back = take_back(tx, task_id)
+    taken_back = take_back(tx, task_id, spent)
     tx.all("task_unpark", task_id=task_id)
     row = tx.one("claim_task", task_id=task_id, lease_seconds=lease, agent=agent, session=session)
     if row is None:
@@ -106,29 +111,37 @@ def any_locked(tx: Tx, queue: Queue) -> bool:
     return bool(tx.where_needed(queue.statement + "_seen", **{name: queue.params[name] for name in queue.seen}))
 
 
-def set_due_right(tx: Tx) -> bool:
+def take_reserved(tx: Tx, queue: Queue, count: int) -> list[Row]:
+    """Take first what is reserved for the caller."""
+    by_project = "_project" if "project" in queue.params else ""
+    return tx.all("claim_reserved" + by_project, limit=count, **queue.params)
+
+
+def set_due_right(tx: Tx, agent: str, spent: OnSpent) -> tuple[bool, bool]:
     """What ended by itself first: leases that are past are taken back, what is set aside and due is put back.
 
-    True when there was something, a bounded part of it: the caller commits before it claims. Who waits for the lock of
-    the scopes must have none of these rows, for whoever has the lock may need them.
+    The first answer is True when there was something, a bounded part of it: the caller commits before it claims. Who
+    waits for the lock of the scopes must have none of these rows, for whoever has the lock may need them. The second:
+    something is reserved for the agent. `spent` is called for each task that has no attempts left.
     """
-    due = tx.one("queue_due")
+    due = tx.one("queue_due", agent=agent)
     assert due is not None
-    expired = due.expired and take_back_expired(tx, limit=TAKE_BACK_MAX)[0]
-    return bool(expired or (due.parked and tx.all("queue_unpark", limit=UNPARK_MAX)))
+    expired = due.expired and take_back_expired(tx, spent, limit=TAKE_BACK_MAX)[0]
+    unparked = due.parked and tx.all("queue_unpark", limit=UNPARK_MAX)
+    return bool(expired or unparked), bool(due.reserved)
 
 
-def take_back_expired(tx: Tx, *, limit: int) -> tuple[list[str], list[Lease]]:
+def take_back_expired(tx: Tx, spent: OnSpent, *, limit: int) -> tuple[list[str], list[Lease]]:
     """End a batch of expired holds: attempt closed, history and event name the former holder. Their ids and scopes."""
     rows = sorted(tx.all("queue_take_back", limit=limit), key=lambda row: int(row.number))
-    return [row.id for row in rows], [lease for row in rows for lease in _write_expiry(tx, row)]
+    return [row.id for row in rows], [lease for row in rows for lease in _write_expiry(tx, row, spent)]
 
 
-def take_back(tx: Tx, task_id: str) -> bool:
+def take_back(tx: Tx, task_id: str, spent: OnSpent) -> bool:
     """End the hold on one task, if it is past: by name, or because somebody takes what it left of its scopes."""
     rows = tx.all("task_take_back", task_id=task_id)
     for row in rows:
-        _write_expiry(tx, row)
+        _write_expiry(tx, row, spent)
     return bool(rows)
 
 
@@ -147,7 +160,7 @@ def end_all(tx: Tx, *, reason: str, limit: int) -> list[str]:
     return [row.id for row in rows]
 
 
-def _write_expiry(tx: Tx, row: Row) -> list[Lease]:
+def _write_expiry(tx: Tx, row: Row, spent: OnSpent) -> list[Lease]:
     ended = tx.one("attempt_close", task_id=row.id, outcome="expired", reason="the lease was not renewed")
     assert ended is not None
     scopes = leases.end_of_task(tx, row.id, reason="expired", by="system") if row.scoped else []
@@ -168,9 +181,10 @@ def _write_expiry(tx: Tx, row: Row) -> list[Lease]:
     if row.status != BLOCKED:
         tx.announce("ready")
         return scopes
-    spent = f"{row.expiries} leases expired in a row; nobody finished it. It needs a look before it is tried again."
-    story.note(tx, row.id, "system", "SYSTEM", spent)
-    story.record(tx, row, "BLOCK", "task.attempts_spent", agent="system", detail=spent, former_holder=ended.agent)
+    said = f"{row.expiries} leases expired in a row; nobody finished it. It needs a look before it is tried again."
+    story.note(tx, row.id, "system", "SYSTEM", said)
+    story.record(tx, row, "BLOCK", "task.attempts_spent", agent="system", detail=said, former_holder=ended.agent)
+    spent(tx, row, said)
     return scopes
 
 
@@ -360,12 +374,8 @@ def handles_of(tx: Tx, agent: str) -> tuple[str, ...]:
     return tuple(f"{row.id}@{row.attempt}" for row in tx.all("handles_held", agent=agent, limit=HOLDING_MAX))
 
 
-def complete_batch(tx: Tx, *, handles: list[str], review: bool = False, agent: str = "") -> list[Outcome]:
-    """Finish several tasks in one transaction; each answers for itself, and a refused one does not stop the others.
-
-    At most 100 handles. They are worked in one order, so two batches never wait for each other in a circle.
-    """
-    agent, review = inputs.agent(agent), inputs.flag(review, "review")
+def each_of(tx: Tx, handles: list[str], finish: Callable[[str], Done]) -> list[Outcome]:
+    """Finish several tasks in one order, so that two batches never wait for each other in a circle."""
     if not isinstance(handles, list | tuple) or not 1 <= len(handles) <= inputs.BATCH_MAX:
         raise InvalidInput(f"a batch takes 1 to {inputs.BATCH_MAX} handles", field="handles")
     wanted = dict.fromkeys(inputs.handle(each) for each in handles)
@@ -373,7 +383,7 @@ def complete_batch(tx: Tx, *, handles: list[str], review: bool = False, agent: s
     for task_id, attempt in sorted(wanted, key=lambda each: inputs.task_number(each[0])):
         shown = task_id if attempt is None else f"{task_id}@{attempt}"
         try:
-            done = complete(tx, handle=shown, review=review, agent=agent)
+            done = finish(shown)
             outcomes[shown] = Outcome(shown, ok=True, task=done.task, already=done.already)
         except CoordinateError as error:
             outcomes[shown] = Outcome(shown, ok=False, error=error.message, code=error.code)

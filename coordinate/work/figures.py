@@ -107,6 +107,8 @@ def why(tx: Tx, *, task: str) -> Why:
         said = f"{row.assigned_agent} holds it (attempt {row.attempt})"
         said += "; the lease is past, so the next claim takes it back" if past else ""
         reasons = [Reason("expired" if past else "held", said, f"{row.id}@{row.attempt}", row.lease_until)]
+    elif row.status == BLOCKED_STATUS and row.ask_id:
+        reasons = [Reason("ask", f"a human has to answer {row.ask_id}: coordinate inbox show {row.ask_id}", row.ask_id)]
     elif row.status == BLOCKED_STATUS:
         last = [note for note in tx.all("notes_of", task_id=row.id, before=None, limit=20) if note.note_type]
         cause = next((note.content for note in last if note.note_type in ("BLOCKED", "SYSTEM")), "no reason was given")
@@ -139,6 +141,9 @@ def _why_todo(tx: Tx, row: Row, now: datetime) -> list[Reason]:
     if patterns and (lease := leases.blocker_of(tx, patterns, project=row.project, caller=own)) is not None:
         said = f"{lease.agent} holds {lease.resource}; that ends {leases.ends(lease)}"
         reasons.append(Reason("scope", said, lease.task_id or lease.resource, lease.expires_at))
+    if row.parked == "reserved" and row.parked_until > now:
+        said = f"a human answered what {row.reserved_for} asked, so it is reserved for them"
+        reasons.append(Reason("reserved", said, row.reserved_for, row.parked_until))
     if row.not_before is not None and row.not_before > now:
         reasons.append(Reason("not_before", "its time has not come", row.id, row.not_before))
     return reasons

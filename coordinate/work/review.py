@@ -76,6 +76,27 @@ def reject(tx: Tx, *, task: str, reason: str, override: str | None = None, agent
     return story.task_of(tx, row)
 
 
+def decided(tx: Tx, row: Row, *, approved: bool, said: str, agent: str) -> None:
+    """A human decided whether a locked IN_REVIEW task passes: DONE, or back to TODO with the reason as a REVIEW note.
+
+    Whoever has reserved the review is relieved. Raises `SelfReview` when the speaker worked on it in this round.
+    """
+    verb = "approve" if approved else "reject"
+    _refuse_own(tx, row, agent, override=None)
+    after = tx.one(f"task_{verb}", task_id=row.id)
+    assert after is not None
+    move, reason = MOVE[verb], said[: inputs.REASON_MAX]
+    story.record(
+        tx, after, move.action, move.event, agent=agent, detail=reason, reason="" if approved else reason, override=None
+    )
+    if said:
+        story.note(tx, row.id, agent, "REVIEW", said)
+    if approved:
+        dependencies.met_by(tx, row.id)
+    elif after.unmet_dependencies == 0 and after.parked == "":
+        tx.announce("ready")
+
+
 def approve_all(
     tx: Tx, *, project: str | None = None, override: str | None = None, limit: int = APPROVE_ALL_MAX, agent: str = ""
 ) -> list[Outcome]:
@@ -117,6 +138,10 @@ def _refuse(tx: Tx, row: Row, verb: str, agent: str, *, override: str | None) ->
     if row.status != IN_REVIEW:
         raise wrong_state(row, verb)
     _refuse_reserved(tx, row, agent)
+    _refuse_own(tx, row, agent, override=override)
+
+
+def _refuse_own(tx: Tx, row: Row, agent: str, *, override: str | None) -> None:
     worked = tx.one("review_worked", task_id=row.id, rejected_attempt=row.rejected_attempt, agent=agent)
     if worked is not None and worked.worked and override is None:
         raise SelfReview(

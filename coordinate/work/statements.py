@@ -108,11 +108,16 @@ _first_expiry = select(func.min(t.lease_until, type_=DateTime(timezone=True))).w
 _first_due = (
     select(func.min(t.parked_until, type_=DateTime(timezone=True))).where(t.parked != const("")).scalar_subquery()
 )
+_reserved_for_me = and_(t.parked == const("reserved"), t.reserved_for == given_text("agent"))
 add(
     "queue_due",
-    "Whether some lease is past or something set aside is due; usually neither, and the claim follows at once.",
+    "Whether a lease is past, something set aside is due, or something is reserved for the caller; mostly none is.",
     # The least of each by its index: asked whether any is past, Postgres may read all of them to find that none is.
-    select((_first_expiry <= now()).label("expired"), (_first_due <= now()).label("parked")),
+    select(
+        (_first_expiry <= now()).label("expired"),
+        (_first_due <= now()).label("parked"),
+        exists(select(t.number).where(_reserved_for_me)).label("reserved"),
+    ),
 )
 _spent = t.expiries + const(1) >= t.max_attempts
 _taken_back = {
@@ -208,7 +213,7 @@ _claimed = {
 }
 
 
-def _claim(*, by_project: bool = False, wait: bool = False, ready: ColumnElement[bool] = _READY) -> Update:
+def _claim(*, by_project: bool = False, wait: bool = False, ready: ColumnElement[bool] = _READY, **more: Any) -> Update:
     """Check and change at once: the head of the queue, locked (or skipped where somebody else is at it), is taken."""
     role = [t.role_boundary == given_text("role")]
     project = [t.project == given_text("project")] if by_project else []
@@ -220,7 +225,7 @@ def _claim(*, by_project: bool = False, wait: bool = False, ready: ColumnElement
         .with_for_update(skip_locked=not wait)
         .cte("picked")
     )
-    return update(tasks).where(t.id.in_(select(picked.c.id)), ready).values(**_claimed).returning(*_TASK)
+    return update(tasks).where(t.id.in_(select(picked.c.id)), ready).values(**_claimed, **more).returning(*_TASK)
 
 
 add("claim_next", "Take the first ready tasks of a role.", _claim())
@@ -261,10 +266,18 @@ add(
     "The same in one project.",
     _claim(by_project=True, ready=_ready_or_waiting),
 )
+_not_parked: dict[str, Any] = {"parked": const(""), "parked_until": const(None)}
+_mine_to_take = and_(t.status == const(TODO), t.unmet_dependencies == const(0), _reserved_for_me)
+for _name, _by_project in (("", False), ("_project", True)):
+    add(
+        f"claim_reserved{_name}",
+        "Take the first tasks that are reserved for the caller, since a human answered what it asked.",
+        _claim(by_project=_by_project, ready=_mine_to_take, **_not_parked),
+    )
 add(
     "claim_task",
-    "Take one task by name, if it is ready.",
-    update(tasks).where(_THIS, _READY).values(**_claimed).returning(*_TASK),
+    "Take one task by name, if it is ready, or reserved for the caller.",
+    update(tasks).where(_THIS, or_(_READY, _mine_to_take)).values(**_claimed, **_not_parked).returning(*_TASK),
 )
 add(
     "attempt_open",
@@ -482,6 +495,32 @@ def _move(verb: str, **values: Any) -> Update:
 
 
 add("task_unblock", "Back into the queue, with fresh attempts.", _move("unblock", expiries=const(0), **_BACK_IN_QUEUE))
+add(
+    "task_answered",
+    "Back into the queue with fresh attempts, reserved for a while for whoever asked.",
+    _move(
+        "unblock",
+        expiries=const(0),
+        parked=const("reserved"),
+        parked_until=plus_seconds(None, given_integer("seconds")),
+        reserved_for=given_text("reserved_for"),
+    ),
+)
+add(
+    "task_await",
+    "The human took the answer back before anybody was handed it: the task waits again.",
+    _move("await", parked=const(""), parked_until=const(None), parked_on=const(None), reserved_for=const(None)),
+)
+add(
+    "task_ask",
+    "The ask that hangs on a task now.",
+    update(tasks).where(_THIS).values(ask_id=given_text("ask_id")),
+)
+add(
+    "task_ask_over",
+    "That ask is closed.",
+    update(tasks).where(_THIS, t.ask_id == given_text("ask_id")).values(ask_id=const(None)),
+)
 add("task_approve", "The review is passed.", _move("approve", finished_at=now(), **_NO_REVIEWER))
 add(
     "task_reject",

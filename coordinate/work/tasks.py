@@ -257,6 +257,44 @@ def unblock(tx: Tx, *, task: str, note: str = "", agent: str = "") -> Task:
     return story.task_of(tx, row)
 
 
+RESERVE_SECONDS = 900
+
+
+def answered(tx: Tx, row: Row, *, ask_id: str, asker: str, said: str, agent: str) -> None:
+    """A human answered what a locked BLOCKED task waited for: back in the queue, for the asker alone for 15 minutes.
+
+    The board itself is nobody to wait for.
+    """
+    if asker == "system":
+        after = tx.one("task_unblock", task_id=row.id)
+    else:
+        after = tx.one("task_answered", task_id=row.id, reserved_for=asker, seconds=RESERVE_SECONDS)
+    assert after is not None
+    _record_move(tx, after, "unblock", said, agent=agent, ask_id=ask_id)
+    tx.announce("ready")
+
+
+def unanswered(tx: Tx, row: Row, *, ask_id: str, said: str, agent: str) -> None:
+    """What a locked BLOCKED task waited for will not come: back in the queue, with the reason as a note."""
+    after = tx.one("task_unblock", task_id=row.id)
+    assert after is not None
+    story.note(tx, row.id, "system", "SYSTEM", said)
+    _record_move(tx, after, "unblock", said, agent=agent, ask_id=ask_id)
+    _announce(tx, after)
+
+
+def waits_again(tx: Tx, row: Row, *, ask_id: str, said: str, agent: str) -> None:
+    """The answer to what a locked task asked does not stand any more, and nobody took the task since."""
+    after = tx.one("task_await", task_id=row.id)
+    assert after is not None
+    _record_move(tx, after, "await", said, agent=agent, ask_id=ask_id)
+
+
+def _record_move(tx: Tx, row: Row, verb: str, said: str, *, agent: str, ask_id: str) -> None:
+    move = MOVE[verb]
+    story.record(tx, row, move.action, move.event, agent=agent, detail=said[: inputs.REASON_MAX], ask_id=ask_id)
+
+
 def cancel(tx: Tx, *, task: str, reason: str = "", agent: str = "") -> Cancelled:
     """End a task that nobody shall do any more. Who held it holds it no longer; `reopen` brings it back.
 

@@ -88,7 +88,7 @@ class Driver:
         run = self.connection.execute
         run("BEGIN IMMEDIATE")
         run("PRAGMA schema_version").fetchone()
-        run(self.sql["queue_due"]).fetchone()
+        run(self.sql["queue_due"], {"agent": "bench"}).fetchone()
         taken = {"role": "worker", "limit": 1, "lease_seconds": None, "agent": "bench", "session": None}
         row = run(self.sql["claim_next"], taken).fetchall()[0]
         task, attempt = row[0], row[12]

@@ -15,6 +15,7 @@ import coordinate
 from coordinate import Coordinator
 from coordinate.errors import CoordinateError, InvalidInput, NotFound
 from coordinate.plans import PlannedTask
+from coordinate.records import GivenRow
 from tests.tables import dump, refused
 
 NOT_TEXT = [3, True, 1.5, b"text", ["text"], {"text": 1}, object()]
@@ -124,6 +125,14 @@ PLAN = Kind(
     + [[PlannedTask("k", "A"), PlannedTask("k", "B")]]
 )
 BIGINT = 2**63 - 1
+ASK = Kind([*NOT_TEXT, *UNSTORABLE, *BLANK, "ASK-0", "ASK-01", "TASK-1", "1", "ASK-99", "ASK-" + "9" * 30])
+OPTIONS = Kind(
+    [
+        *(3, True, "ab", [], ["a"], ["a", "a"], ["a", 3], ["a", ""], ["a", "x" * 201], ["a", "b", "c", "d", "e"]),
+        *(["a", {"lab": "b"}], ["a", {"label": "b", "more": 1}], ["a", {"label": "b", "detail": 1}], ["a", None]),
+        *(["a", {"label": "b", "recommended": "yes"}], [{"label": each, "recommended": True} for each in "ab"]),
+    ]
+)
 
 # Every parameter of every operation, by name; below, where one operation means something else by it.
 KINDS: dict[str, Kind] = {
@@ -212,6 +221,32 @@ KINDS: dict[str, Kind] = {
     "unsaved": text(1_000),
     "event_keys": Kind([*NOT_A_LIST, [], *each(line(500)), [f"k{n}" for n in range(1_001)]]),
     "floor": whole(0, BIGINT - 1_000),
+    # asks
+    "ask": ASK,
+    "action_owner": Kind(["", "Decision", "human", 3, True, ["task"]]),
+    "impact": text(1_000, blank=False),
+    "next_step": text(1_000),
+    "next_after": text(1_000),
+    "options": OPTIONS,
+    "context": text(10_000),
+    "blocking": FLAG,
+    "supersedes": ASK.optional(),
+    "timeout_seconds": whole(1, 366 * 86_400).optional(),
+    "choice": Kind([*line(200).bad, "c"], required=False),
+    "revision": Kind([*whole(1, BIGINT).bad, 2], required=False),
+    "client_id": line(200),
+    "client_seq": whole(1, BIGINT),
+    "action_id": line(200),
+    "until": Kind([*INSTANT.bad, datetime(2020, 1, 1, tzinfo=UTC)]),
+    "annotation": Kind(["", "ANN-0", "ANN-99", "ASK-1", 1, None, b"ANN-1", "ANN-" + "9" * 30]),
+    "full": FLAG,
+    "seconds": whole(1, 604_800),
+    "response_seq": whole(1, 2**31 - 1),
+    "outcome": text(1_000, blank=False),
+    "attention": FLAG,
+    "unhandled": FLAG,
+    "asked_by": NAME.optional(),
+    "withdraw_ask": FLAG,
 }
 SPECIAL: dict[tuple[str, str], Kind] = {
     **{("edit", name): KINDS[name].optional() for name in ("title", "role", "project", "priority", "body", "scopes")},
@@ -251,10 +286,26 @@ SPECIAL: dict[tuple[str, str], Kind] = {
         for name in ("open_worktree", "set_worktree_state", "close_worktree", "adopt_worktree", "worktree_of")
     },
     ("worktree_of", "task"): Kind(TASK_SHAPE.bad),
+    **{(name, "kind"): Kind(["", "Question", "handle", 3, True, b"note"]) for name in ("ask", "respond", "answer")},
+    ("ask", "task"): Kind(HANDLE.bad, required=False),
+    ("ask", "detail"): text(10_000),
+    ("ask", "context"): text(100_000),
+    ("ask", "stream"): text(500),
+    **{("revise", name): KINDS[name].optional() for name in ("title", "impact", "next_step", "next_after", "options")},
+    ("revise", "detail"): text(10_000).optional(),
+    ("revise", "context"): text(100_000).optional(),
+    **{(name, "text"): text(10_000) for name in ("respond", "answer")},
+    ("pending", "limit"): whole(1, 100),
+    ("pending", "after"): whole(0, BIGINT),
+    ("wait_ask", "after"): whole(0, BIGINT),
+    ("list_asks", "after"): whole(0, BIGINT),
+    ("list_asks", "state"): Kind(["", "Open", "OPEN", 3, True], required=False),
+    ("list_asks", "kind"): Kind(["", "Question", 3, True], required=False),
+    ("list_asks", "query"): text(10_000, blank=False).optional(),
 }
 MAY_MEAN_ALL = {"claim_batch", "claim_next", "claim_review", "approve_all", "list_tasks", "stats", "status", "lint"} | {
     *("why_idle", "list_events", "search_events", "next_events", "tail_events"),
-    *("list_leases", "list_sessions", "list_worktrees"),
+    *("list_leases", "list_sessions", "list_worktrees", "ask", "pending", "list_asks", "attention_count"),
 }  # None as a project means every project
 
 
@@ -344,7 +395,71 @@ GOOD: dict[str, dict[str, Any]] = {
     "sweep": {},
     "examine": {},
     "repair": {},
+    "ask": {"title": "T", "action_owner": "decision", "impact": "i", "options": ["a", "b"]},
+    "revise": {"ask": "ASK-1", "title": "U"},
+    "withdraw": {"ask": "ASK-1"},
+    "respond": {"ask": "ASK-1", "choice": "a", "client_id": "c", "client_seq": 1, "action_id": "x"},
+    "withdraw_response": {"ask": "ASK-3", "client_id": "c", "client_seq": 1, "action_id": "x"},
+    "snooze": {"ask": "ASK-1", "until": datetime(2090, 1, 1, tzinfo=UTC)},
+    "wake": {"ask": "ASK-1"},
+    "dismiss": {"ask": "ASK-1"},
+    "annotate": {"ask": "ASK-1", "text": "t"},
+    "withdraw_annotation": {"annotation": "ANN-2"},
+    "acknowledge_annotation": {"annotation": "ANN-1"},
+    "close_project": {"name": "p"},
+    "reopen_project": {"name": "p"},
+    "pending": {},
+    "collect": {"ask": "ASK-2"},
+    "take": {"ask": "ASK-2"},
+    "answer": {"ask": "ASK-1", "choice": "a"},
+    "acknowledge": {"ask": "ASK-2", "response_seq": 1, "outcome": "o"},
+    "show_ask": {"ask": "ASK-1"},
+    "list_asks": {},
+    "attention_count": {},
+    "wait_ask": {"ask": "ASK-2"},
 }
+# Boards: much of what an ask must say a row may leave out, which keeps its value.
+BOARD_STEP = {"note": "n", "next_step": "s", "impact": "i", "action_owner": "task"}
+GOOD |= {
+    "board_upsert": {"title": "New", "rows": [GivenRow("R")]},
+    "board_row": {"title": "B", "label": "New"},
+    "board_advance": {"title": "B", "label": "R", "expected_revision": 1, "board_version": 1} | BOARD_STEP,
+    "board_annotate": {"title": "B", "label": "R", "text": "t"},
+    "board_get": {"title": "B"},
+    "board_list": {},
+    "board_archive": {"title": "B"},
+    "board_unarchive": {"title": "B"},
+}
+KINDS |= {"label": line(200), "board_version": whole(0, BIGINT).optional(), "archived": FLAG}
+SPECIAL |= {
+    ("board_upsert", "stream"): text(500),
+    ("board_upsert", "rows"): Kind(
+        ["R", 3, True, *each(Kind([*NOT_TEXT, {}, {"label": "R", "state": "done"}, {1: "R"}, {"label": "R", 1: 1}]))]
+        + [[{"label": f"R{n}"} for n in range(201)], [{"label": "R"}, {"label": "R"}]]
+        + [[GivenRow(label)] for label in line(200).values()]
+        + [[{"label": "R", "note": note}] for note in text(10_000).bad]
+        + [[{"label": "R", "status": status}] for status in [*STATUS.bad, "TODO"]]
+    ),
+    ("board_row", "status"): Kind([*STATUS.bad, "TODO"], required=False),
+    ("board_row", "note"): text(10_000).optional(),
+    **{("board_row", name): text(1_000).optional() for name in ("next_step", "impact", "outcome")},
+    ("board_row", "action_owner"): Kind([*NOT_TEXT, *UNSTORABLE, "human", "Decision"], required=False),
+    **{("board_advance", name): whole(0, BIGINT) for name in ("expected_revision", "board_version")},
+    ("board_advance", "action_owner"): Kind([*NOT_TEXT, "human", ""]),
+    **{("board_advance", name): text(1_000, blank=False) for name in ("next_step", "impact")},
+    ("board_advance", "outcome"): text(1_000).optional(),
+    **{
+        (name, parameter): kind.optional()
+        for name in ("board_row", "board_advance")
+        for parameter, kind in {
+            "next_after": text(1_000),
+            "context": text(100_000),
+            "response_seq": whole(0, BIGINT),
+            "options": Kind(["A", 3, True, ["A", 3], [{"label": 1}, "A"], ["A", {"label": "B", "x": 1}], ["A", "A\0"]]),
+        }.items()
+    },
+}
+MAY_MEAN_ALL |= {"board_list"}
 # Tested where they are at home: what they take is no value but a file or a connection.
 ELSEWHERE = {"adopt", "using", "close"}
 
@@ -371,7 +486,10 @@ def test_every_parameter_of_every_operation_has_its_bad_values() -> None:
 
 @pytest.fixture
 def stage(board: Coordinator) -> Coordinator:
-    """Tasks: two that alice holds, one BLOCKED, one that bob submitted, one DONE, two TODO; a reader; her session."""
+    """Tasks: two that alice holds, one BLOCKED, one that bob submitted, one DONE, two TODO; a reader; her session.
+
+    Asks: one open with words beside it, of which she was handed the first; one answered and handed to her, one not.
+    """
     for _ in range(5):
         board.dispatch(title="T", role="worker")
     board.dispatch(title="Waits", role="worker", depends_on=["TASK-5"])
@@ -386,6 +504,14 @@ def stage(board: Coordinator) -> Coordinator:
     board.open_worktree(task="TASK-1", branch="b", root="/r", patterns=["src"])
     board.dispatch(title="T", role="worker")
     board.claim_task(task="TASK-7")
+    for _ in range(3):
+        board.ask(**GOOD["ask"])
+    board.respond(ask="ASK-2", choice="a")
+    board.annotate(ask="ASK-1", text="first")
+    assert len(board.pending().responses) == 1
+    board.annotate(ask="ASK-1", text="second")
+    board.respond(ask="ASK-3", choice="a")
+    board.board_upsert(title="B", rows=[GivenRow("R")])
     return board
 
 

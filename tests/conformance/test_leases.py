@@ -133,12 +133,12 @@ def test_a_task_that_kills_its_workers_is_blocked_and_a_human_can_see_why(board:
     assert (view.notes[0].note_type, view.notes[0].author) == ("SYSTEM", "system")
     assert [entry.action for entry in view.history[:2]] == ["BLOCK", "EXPIRE"]
     assert board.list_events(event_type="task.attempts_spent")[0].payload["former_holder"] == "victim-3"
-    assert board.why(task="TASK-1").reasons[0].code == "blocked"
+    assert board.why(task="TASK-1").reasons[0].code == "ask"
     assert [issue.task_id for issue in board.lint()] == ["TASK-1"]
     with refused(board_url, InvalidState, "BLOCKED"):
         board.claim_task(task="TASK-1")
     assert_sound(board_url)
-    assert board.unblock(task="TASK-1").expiries == 0
+    assert board.unblock(task="TASK-1", withdraw_ask=True).expiries == 0
     assert board.claim_next(role="worker").attempt == 5
 
 
@@ -150,7 +150,7 @@ def test_a_new_start_gives_fresh_attempts(board: Coordinator, board_url: str, ve
     assert claim.task.expiries == 1
     if verb == "unblock":
         board.block(handle=claim, reason="r")
-        assert board.unblock(task="TASK-1").expiries == 0
+        assert board.unblock(task="TASK-1", withdraw_ask=True).expiries == 0
     elif verb == "reopen":
         board.complete(handle=claim)
         assert board.reopen(task="TASK-1").expiries == 0

@@ -270,7 +270,8 @@ class Walk(RuleBasedStateMachine):
         sources = {"unblock": ("BLOCKED",), "cancel": LIVE, "reopen": FINAL}[verb]
         task = self.aimed(number, aim, *sources)
         want = "ok" if task.status in sources else "invalid_state"
-        assert outcome(lambda: getattr(self.board, verb)(task=task.id, agent=agent)) == want
+        more = {"withdraw_ask": True} if verb == "unblock" else {}
+        assert outcome(lambda: getattr(self.board, verb)(task=task.id, agent=agent, **more)) == want
         if want != "ok":
             return
         if verb == "cancel":

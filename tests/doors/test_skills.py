@@ -112,7 +112,7 @@ def test_every_command_that_skills_and_role_files_show_does_what_they_say(
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_text_is_short_plain_and_teaches_the_rules(name: str) -> None:
     text = (harness.TEXTS / name).read_text("ascii")
-    assert len(text.splitlines()) <= 60
+    assert len(text.splitlines()) <= 80
     assert max(map(len, text.splitlines())) <= 200
     assert "COORDINATE_AGENT" in text
     assert "other agents" in text and "data" in text and re.search(r"never (an )?instruction|never change", text)

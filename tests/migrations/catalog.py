@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -22,8 +23,10 @@ from alembic.config import Config
 from sqlalchemy import create_engine
 
 import coordinate
+from coordinate import Coordinator
 from coordinate.db import schema
 from coordinate.db.dialect import is_postgres
+from coordinate.records import GivenRow
 from tests.postgres import local_binaries
 
 CHECKOUT = Path(__file__).parents[2]
@@ -208,6 +211,7 @@ def fill(url: str) -> None:
         assert alice.open_worktree(task=claims["Held"].handle, branch="b", root="/r", patterns=["docs"]).worktree
         assert alice.claim_scopes(patterns=["lib"]).granted
         alice.mark_applied(stream="main", event_keys=["k"])
+        fill_inbox(alice, first.id)
         alice.emit(event_type="learned", payload={"n": [1, None, "é"]}, message="kept", ttl_seconds=None)
         alice.emit(event_type="gone", ttl_seconds=0)
         batch = alice.next_events(consumer="reader", from_start=True)
@@ -216,6 +220,25 @@ def fill(url: str) -> None:
         assert alice.prune().events_deleted >= 1
     empty = [table for table, (count, _) in rows(url).items() if count == 0]
     assert empty == [], f"nothing was written to {empty}"
+
+
+def fill_inbox(c: Coordinator, task: str) -> None:
+    """Asks at every state, words beside them, a board with a blocked row, and a task reserved for its asker."""
+    said: dict[str, Any] = {"action_owner": "decision", "impact": "all waits", "options": ["a", {"label": "b"}]}
+    for number in range(4):
+        c.ask(title=f"Which {number}?", dedup_key=f"k{number}", timeout_seconds=3600, context="long", **said)
+    c.respond(ask="ASK-1", choice="a", text="é🚀", client_id="c", client_seq=1, action_id="x")
+    c.annotate(ask="ASK-2", text="mind the gap")
+    c.pending()
+    c.acknowledge(ask="ASK-1", response_seq=1, outcome="done so")
+    c.respond(ask="ASK-2", kind="clarify", text="what?")
+    c.snooze(ask="ASK-3", until=datetime(2090, 1, 1, tzinfo=UTC))
+    c.dispatch(title="Asks", role="asker", dedup_key="asks")
+    asked = c.claim_next(role="asker")
+    assert asked
+    c.ask(title="May I?", task=asked, blocking=True, **said)
+    c.respond(ask="ASK-5", choice="b")
+    c.board_upsert(title="Plan", rows=[GivenRow("one")])
 
 
 @contextmanager

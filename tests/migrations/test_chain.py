@@ -56,6 +56,8 @@ def test_every_migration_says_what_it_costs_and_what_its_downgrade_loses() -> No
 def test_rows_survive_down_and_up_again_through_every_revision(board_url: str) -> None:
     """AL-02. What a revision's downgrade removes is named here; all else keeps its rows, to the last byte."""
     lost = {
+        "0004": {"boards", "board_rows", "asks", "ask_responses", "ask_deliveries"}
+        | {"annotations", "annotation_deliveries"},
         "0003": {"agents", "sessions", "leases", "worktrees", "applied_events"},
         "0002": {"events", "event_cursors", "event_feed", "event_feed_state"},
         "0001": {"tasks", "task_dependencies", "task_scopes", "attempts", "notes", "history", "counters"}
@@ -63,7 +65,7 @@ def test_rows_survive_down_and_up_again_through_every_revision(board_url: str) -
     }
     fill(board_url)
     changed = {"counters", "schema_window", "coordinate_version"}  # a row each is the revision's own
-    reshaped = {"0003": {"tasks", "attempts"}}  # and these gain and lose a column
+    reshaped = {"0004": {"tasks"}, "0003": {"tasks", "attempts"}}  # and these gain and lose a column
     before = rows(board_url)
     assert set(before) >= {"tasks", "notes", "history", "attempts", "events", "event_cursors"}
     for revision in reversed(REVISIONS):
@@ -235,7 +237,7 @@ def test_whichever_statement_of_the_chain_fails_a_rerun_succeeds(
                 migrate.upgrade(place)
             assert migrate.upgrade(place).after == knowledge.HEAD
             assert catalog(place) == goal
-            assert run(place, "SELECT revision, oldest_writer FROM schema_window") == [("0003", 3)]
+            assert run(place, "SELECT revision, oldest_writer FROM schema_window") == [("0004", 4)]
 
 
 @contextmanager

@@ -624,15 +624,18 @@ RETURNING counters.value;
 -- ===== work: tasks, claims, dependencies, review, notes, history =====
 
 -- name: queue_due
--- why: Whether some lease is past or something set aside is due; usually neither, and the claim follows at once.
--- takes: nothing
--- gives: expired boolean, parked boolean
+-- why: Whether a lease is past, something set aside is due, or something is reserved for the caller; mostly none is.
+-- takes: agent text
+-- gives: expired boolean, parked boolean, reserved boolean
 SELECT (SELECT min(tasks.lease_until) AS min_1
 FROM tasks
 WHERE tasks.status = 'IN_PROGRESS') <= (SELECT date_trunc('milliseconds', clock_timestamp())) AS expired, (SELECT
     min(tasks.parked_until) AS min_2
 FROM tasks
-WHERE tasks.parked != '') <= (SELECT date_trunc('milliseconds', clock_timestamp())) AS parked;
+WHERE tasks.parked != '') <= (SELECT date_trunc('milliseconds', clock_timestamp())) AS parked, EXISTS (SELECT
+    tasks.number
+FROM tasks
+WHERE tasks.parked = 'reserved' AND tasks.reserved_for = :agent) AS reserved;
 
 -- name: queue_take_back
 -- why: Take back a batch of tasks whose lease is past, the longest past first; spent ones become BLOCKED.
@@ -642,7 +645,7 @@ WHERE tasks.parked != '') <= (SELECT date_trunc('milliseconds', clock_timestamp(
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 WITH expired AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -664,7 +667,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on;
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
 
 -- name: holds_end
 -- why: Take a batch of held tasks back, whatever is left of their leases: the board was put back to an earlier day.
@@ -674,7 +677,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 WITH held AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -694,7 +697,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on;
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
 
 -- name: reviews_end
 -- why: Nobody has reserved a review any more.
@@ -717,7 +720,7 @@ UPDATE tasks SET attempt=(tasks.attempt + :attempts), revision=(tasks.revision +
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET status=CASE WHEN (tasks.expiries + 1 >= tasks.max_attempts) THEN 'BLOCKED' ELSE 'TODO' END,
     assigned_agent=NULL, session_id=NULL, lease_until=NULL, expiries=(tasks.expiries + 1), parked=CASE WHEN
     (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN 'later' ELSE '' END,
@@ -731,7 +734,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on;
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
 
 -- name: queue_unpark
 -- why: Put a batch of what is due back into the queue, in its old place. Not a change: no revision, no event.
@@ -770,7 +773,7 @@ RETURNING tasks.id;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -794,7 +797,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on;
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
 
 -- name: claim_next_project
 -- why: Take the first ready tasks of a role in one project.
@@ -804,7 +807,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -829,7 +832,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on;
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
 
 -- name: claim_next_wait
 -- why: One more look that waits for rows others have locked: they may let go of them.
@@ -839,7 +842,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -863,7 +866,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on;
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
 
 -- name: claim_next_project_wait
 -- why: The same in one project.
@@ -873,7 +876,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -898,7 +901,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on;
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
 
 -- name: claim_next_seen
 -- why: Whether a ready task is there although none was to be had: somebody has it locked.
@@ -935,7 +938,7 @@ SELECT set_config('lock_timeout', :patience, true) AS patience;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -959,7 +962,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on;
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
 
 -- name: claim_next_any_project
 -- why: The same in one project.
@@ -969,7 +972,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -993,17 +996,25 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on;
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
 
--- name: claim_task
--- why: Take one task by name, if it is ready.
--- takes: agent text, session text, lease_seconds integer, task_id text
+-- name: claim_reserved
+-- why: Take the first tasks that are reserved for the caller, since a human answered what it asked.
+-- takes: agent text, session text, lease_seconds integer, role text, limit integer
 -- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
 --   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
+WITH picked AS
+(SELECT tasks.id AS id
+FROM tasks
+WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked =
+    'reserved' AND tasks.reserved_for = :agent
+ORDER BY tasks.priority, tasks.created_at, tasks.number
+
+LIMIT :limit FOR UPDATE SKIP LOCKED)
 UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:session, lease_until=(SELECT
     date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
     (SELECT projects.lease_seconds
@@ -1012,14 +1023,83 @@ WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds
     BIGINT), (SELECT projects.lease_seconds
 FROM projects
 WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent),
-    reserved_for=NULL, revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
-WHERE tasks.id = :task_id AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = ''
+    parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1), updated_at=(SELECT
+    date_trunc('milliseconds', clock_timestamp()))
+WHERE tasks.id IN (SELECT picked.id
+FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = 'reserved' AND
+    tasks.reserved_for = :agent
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on;
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
+
+-- name: claim_reserved_project
+-- why: Take the first tasks that are reserved for the caller, since a human answered what it asked.
+-- takes: agent text, session text, lease_seconds integer, role text, project text, limit integer
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant, scoped boolean, parked_on integer, ask_id text
+WITH picked AS
+(SELECT tasks.id AS id
+FROM tasks
+WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.status = 'TODO' AND tasks.unmet_dependencies =
+    0 AND tasks.parked = 'reserved' AND tasks.reserved_for = :agent
+ORDER BY tasks.priority, tasks.created_at, tasks.number
+
+LIMIT :limit FOR UPDATE SKIP LOCKED)
+UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:session, lease_until=(SELECT
+    date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
+    (SELECT projects.lease_seconds
+FROM projects
+WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=coalesce(CAST(:lease_seconds AS
+    BIGINT), (SELECT projects.lease_seconds
+FROM projects
+WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent),
+    parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1), updated_at=(SELECT
+    date_trunc('milliseconds', clock_timestamp()))
+WHERE tasks.id IN (SELECT picked.id
+FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = 'reserved' AND
+    tasks.reserved_for = :agent
+RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
+    tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
+    tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
+    tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
+
+-- name: claim_task
+-- why: Take one task by name, if it is ready, or reserved for the caller.
+-- takes: agent text, session text, lease_seconds integer, task_id text
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant, scoped boolean, parked_on integer, ask_id text
+UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:session, lease_until=(SELECT
+    date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
+    (SELECT projects.lease_seconds
+FROM projects
+WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=coalesce(CAST(:lease_seconds AS
+    BIGINT), (SELECT projects.lease_seconds
+FROM projects
+WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent),
+    parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1), updated_at=(SELECT
+    date_trunc('milliseconds', clock_timestamp()))
+WHERE tasks.id = :task_id AND (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' OR
+    tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = 'reserved' AND tasks.reserved_for =
+    :agent)
+RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
+    tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
+    tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
+    tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
 
 -- name: attempt_open
 -- why: The attempt that a claim opens: its number is the fencing token.
@@ -1075,7 +1155,7 @@ LIMIT :limit;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET lease_until=greatest(tasks.lease_until, (SELECT date_trunc('milliseconds', clock_timestamp()) +
     make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT), tasks.lease_seconds, 900) AS DOUBLE
     PRECISION)))), revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
@@ -1086,7 +1166,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on;
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
 
 -- name: claim_keep
 -- why: Renew the lease as a sign of life: no revision, no history, no event.
@@ -1107,7 +1187,7 @@ RETURNING tasks.lease_until, tasks.lease_seconds, tasks.scoped;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET status='DONE', assigned_agent=NULL, session_id=NULL, lease_until=NULL, result=coalesce(:result,
     tasks.result), revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp())),
     finished_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
@@ -1118,7 +1198,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on;
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
 
 -- name: claim_submit
 -- why: The work is done and waits for a review.
@@ -1128,7 +1208,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET status='IN_REVIEW', assigned_agent=NULL, session_id=NULL, lease_until=NULL, reviewer=NULL,
     review_until=NULL, result=coalesce(:result, tasks.result), revision=(tasks.revision + 1), updated_at=(SELECT
     date_trunc('milliseconds', clock_timestamp()))
@@ -1139,7 +1219,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on;
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
 
 -- name: claim_block
 -- why: The work cannot go on.
@@ -1149,7 +1229,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET status='BLOCKED', assigned_agent=NULL, session_id=NULL, lease_until=NULL, revision=(tasks.revision +
     1), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
 WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
@@ -1159,7 +1239,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on;
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
 
 -- name: claim_release
 -- why: Give the task back, to be claimed again at once or after a while.
@@ -1169,7 +1249,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET status='TODO', assigned_agent=NULL, session_id=NULL, lease_until=NULL, not_before=CASE WHEN
     (CAST(:after_seconds AS BIGINT) IS NOT NULL) THEN (SELECT date_trunc('milliseconds', clock_timestamp()) +
     make_interval(secs => CAST(:after_seconds AS DOUBLE PRECISION))) ELSE tasks.not_before END, parked=CASE WHEN
@@ -1186,7 +1266,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on;
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
 
 -- name: claim_transfer
 -- why: Hand the task to another agent: the next attempt begins with a fresh lease.
@@ -1196,7 +1276,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET assigned_agent=:to, session_id=NULL, lease_until=(SELECT date_trunc('milliseconds', clock_timestamp())
     + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT), tasks.lease_seconds, 900) AS DOUBLE
     PRECISION))), lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT), tasks.lease_seconds, 900),
@@ -1209,7 +1289,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on;
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
 
 -- name: task
 -- why: One task.
@@ -1219,13 +1299,13 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on
+    tasks.scoped, tasks.parked_on, tasks.ask_id
 FROM tasks
 WHERE tasks.id = :task_id;
 
@@ -1237,13 +1317,13 @@ WHERE tasks.id = :task_id;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on
+    tasks.scoped, tasks.parked_on, tasks.ask_id
 FROM tasks
 WHERE tasks.id = :task_id FOR UPDATE;
 
@@ -1263,13 +1343,13 @@ WHERE tasks.id = :task_id FOR SHARE;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on
+    tasks.scoped, tasks.parked_on, tasks.ask_id
 FROM tasks
 WHERE tasks.dedup_key = :dedup_key;
 
@@ -1281,13 +1361,13 @@ WHERE tasks.dedup_key = :dedup_key;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on
+    tasks.scoped, tasks.parked_on, tasks.ask_id
 FROM tasks
 WHERE tasks.id = ANY (CAST(:ids AS TEXT[]))
 ORDER BY tasks.number;
@@ -1363,7 +1443,7 @@ ORDER BY task_scopes.task_id, task_scopes.pattern;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds',
     clock_timestamp()))) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT
     date_trunc('milliseconds', clock_timestamp()))) THEN tasks.not_before ELSE NULL END, revision=(tasks.revision + 1),
@@ -1374,7 +1454,60 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on;
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
+
+-- name: task_answered
+-- why: Back into the queue with fresh attempts, reserved for a while for whoever asked.
+-- takes: seconds integer, reserved_for text, task_id text
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant, scoped boolean, parked_on integer, ask_id text
+UPDATE tasks SET status='TODO', expiries=0, parked='reserved', parked_until=(SELECT date_trunc('milliseconds',
+    clock_timestamp()) + make_interval(secs => CAST(:seconds AS DOUBLE PRECISION))), reserved_for=:reserved_for,
+    revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
+WHERE tasks.id = :task_id AND tasks.status = 'BLOCKED'
+RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
+    tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
+    tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
+    tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
+
+-- name: task_await
+-- why: The human took the answer back before anybody was handed it: the task waits again.
+-- takes: task_id text
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant, scoped boolean, parked_on integer, ask_id text
+UPDATE tasks SET status='BLOCKED', parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1),
+    updated_at=(SELECT date_trunc('milliseconds', clock_timestamp())), parked_on=NULL
+WHERE tasks.id = :task_id AND tasks.status = 'TODO'
+RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
+    tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
+    tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
+    tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
+
+-- name: task_ask
+-- why: The ask that hangs on a task now.
+-- takes: ask_id text, task_id text
+-- gives: nothing
+UPDATE tasks SET ask_id=:ask_id
+WHERE tasks.id = :task_id;
+
+-- name: task_ask_over
+-- why: That ask is closed.
+-- takes: task_id text, ask_id text
+-- gives: nothing
+UPDATE tasks SET ask_id=NULL
+WHERE tasks.id = :task_id AND tasks.ask_id = :ask_id;
 
 -- name: task_approve
 -- why: The review is passed.
@@ -1384,7 +1517,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET status='DONE', reviewer=NULL, review_until=NULL, revision=(tasks.revision + 1), updated_at=(SELECT
     date_trunc('milliseconds', clock_timestamp())), finished_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
 WHERE tasks.id = :task_id AND tasks.status = 'IN_REVIEW'
@@ -1393,7 +1526,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on;
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
 
 -- name: task_reject
 -- why: Back into the queue; a new round of work begins.
@@ -1403,7 +1536,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds',
     clock_timestamp()))) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT
     date_trunc('milliseconds', clock_timestamp()))) THEN tasks.not_before ELSE NULL END, reviewer=NULL,
@@ -1415,7 +1548,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on;
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
 
 -- name: task_cancel
 -- why: Nobody shall do it any more.
@@ -1425,7 +1558,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET status='CANCELLED', assigned_agent=NULL, session_id=NULL, lease_until=NULL, parked='',
     parked_until=NULL, reserved_for=NULL, reviewer=NULL, review_until=NULL, revision=(tasks.revision + 1),
     updated_at=(SELECT date_trunc('milliseconds', clock_timestamp())), finished_at=(SELECT date_trunc('milliseconds',
@@ -1436,7 +1569,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on;
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
 
 -- name: task_reopen
 -- why: Back into the queue, with fresh attempts and without a result.
@@ -1446,7 +1579,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds',
     clock_timestamp()))) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT
     date_trunc('milliseconds', clock_timestamp()))) THEN tasks.not_before ELSE NULL END, result=NULL,
@@ -1457,7 +1590,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on;
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
 
 -- name: task_edit
 -- why: Change what was given; what is absent stays.
@@ -1468,7 +1601,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET title=:title, body=:body, role_boundary=:role, project=:project, priority=:priority,
     max_attempts=:max_attempts, not_before=:not_before, parked=CASE WHEN (tasks.parked = 'reserved' OR tasks.parked =
     'scope' AND tasks.project = :project) THEN tasks.parked WHEN (tasks.status = 'TODO' AND :not_before > (SELECT
@@ -1484,7 +1617,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on;
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
 
 -- name: task_touch
 -- why: Something about a task changed.
@@ -1494,7 +1627,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
 WHERE tasks.id = :task_id
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
@@ -1502,7 +1635,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on;
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
 
 -- name: tasks_lock
 -- why: Several tasks, locked in one order so that two batches never wait for each other.
@@ -1512,13 +1645,13 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on
+    tasks.scoped, tasks.parked_on, tasks.ask_id
 FROM tasks
 WHERE tasks.id = ANY (CAST(:ids AS TEXT[]))
 ORDER BY tasks.number FOR UPDATE;
@@ -1531,7 +1664,7 @@ ORDER BY tasks.number FOR UPDATE;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET priority=:priority, revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds',
     clock_timestamp()))
 WHERE tasks.id = ANY (CAST(:ids AS TEXT[]))
@@ -1540,7 +1673,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on;
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
 
 -- name: tasks_set_project
 -- why: A new project for several tasks; the scopes that others hold there are looked at anew.
@@ -1550,7 +1683,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET project=:project, parked=CASE WHEN (tasks.parked = 'scope') THEN CASE WHEN (tasks.not_before > (SELECT
     date_trunc('milliseconds', clock_timestamp()))) THEN 'later' ELSE '' END ELSE tasks.parked END, parked_until=CASE
     WHEN (tasks.parked = 'scope') THEN CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds',
@@ -1562,7 +1695,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on;
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
 
 -- name: review_claim
 -- why: Take the first submitted task that nobody reviews and that the reviewer did not work on in this round.
@@ -1572,7 +1705,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 WITH for_review AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -1595,7 +1728,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on;
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
 
 -- name: review_worked
 -- why: Whether somebody held the task in this round of work.
@@ -1805,13 +1938,13 @@ WHERE tasks.status IN ('DONE', 'CANCELLED'));
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on
+    tasks.scoped, tasks.parked_on, tasks.ask_id
 FROM tasks
 WHERE (CAST(:status AS TEXT) IS NULL OR tasks.status = :status) AND (CAST(:role AS TEXT) IS NULL OR tasks.role_boundary
     = :role) AND (CAST(:agent AS TEXT) IS NULL OR tasks.assigned_agent = :agent) AND (CAST(:project AS TEXT) IS NULL OR
@@ -1830,13 +1963,13 @@ LIMIT :limit;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on
+    tasks.scoped, tasks.parked_on, tasks.ask_id
 FROM tasks
 WHERE (CAST(:status AS TEXT) IS NULL OR tasks.status = :status) AND (CAST(:role AS TEXT) IS NULL OR tasks.role_boundary
     = :role) AND (CAST(:agent AS TEXT) IS NULL OR tasks.assigned_agent = :agent) AND (CAST(:project AS TEXT) IS NULL OR
@@ -1856,13 +1989,13 @@ LIMIT :limit;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on
+    tasks.scoped, tasks.parked_on, tasks.ask_id
 FROM tasks
 WHERE tasks.status = 'IN_PROGRESS' AND tasks.assigned_agent = :agent
 ORDER BY tasks.number
@@ -1888,13 +2021,13 @@ LIMIT :limit;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on
+    tasks.scoped, tasks.parked_on, tasks.ask_id
 FROM tasks
 WHERE tasks.number > :after
 ORDER BY tasks.number
@@ -2562,6 +2695,1091 @@ ORDER BY applied_events.event_key
 
 LIMIT :limit;
 
+-- ===== inbox: asks, responses, deliveries, annotations =====
+
+-- name: ask
+-- why: One ask with its current response.
+-- takes: ask_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE asks.id = :ask_id;
+
+-- name: ask_lock
+-- why: One ask, locked for the verb that follows.
+-- takes: ask_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at
+FROM asks
+WHERE asks.id = :ask_id FOR UPDATE;
+
+-- name: ask_at
+-- why: The live ask in a place.
+-- takes: surface text, surface_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE asks.surface = :surface AND asks.surface_id = :surface_id AND asks.closed_at IS NULL;
+
+-- name: ask_at_lock
+-- why: The same, locked.
+-- takes: surface text, surface_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at
+FROM asks
+WHERE asks.surface = :surface AND asks.surface_id = :surface_id AND asks.closed_at IS NULL FOR UPDATE;
+
+-- name: asks_at
+-- why: The live asks of several places of one kind.
+-- takes: surface text, surface_ids list
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE asks.surface = :surface AND asks.surface_id = ANY (CAST(:surface_ids AS TEXT[])) AND asks.closed_at IS NULL;
+
+-- name: ask_steps
+-- why: The asks that a place has had, the latest step first.
+-- takes: surface text, surface_id text, limit integer
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE asks.surface = :surface AND asks.surface_id = :surface_id
+ORDER BY asks.step_no DESC, asks.number DESC
+
+LIMIT :limit;
+
+-- name: ask_twin
+-- why: The live ask that a retry means.
+-- takes: project text, dedup_key text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE asks.project = :project AND asks.dedup_key = :dedup_key AND asks.closed_at IS NULL;
+
+-- name: ask_insert
+-- why: A new ask, unless one lives in its place or under its key: the two partial unique indexes decide.
+-- takes: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session text, timeout_seconds integer, folded text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+INSERT INTO asks (id, number, project, stream, kind, action_owner, surface, surface_id, step_no, dedup_key, blocking,
+    title, detail, next_step, impact, next_after, options, context, asked_by, session_id, expires_at, folded,
+    created_at, updated_at) VALUES (:id, :number, :project, :stream, :kind, :action_owner, :surface, :surface_id,
+    coalesce(CAST(:step_no AS BIGINT), (SELECT coalesce(max(asks.step_no), 0) + 1 AS step_no
+FROM asks
+WHERE asks.surface = :surface AND asks.surface_id = :surface_id)), :dedup_key, :blocking, :title, :detail, :next_step,
+    :impact, :next_after, :options::JSON, :context, :asked_by, :session, CASE WHEN (CAST(:timeout_seconds AS BIGINT) IS
+    NOT NULL) THEN (SELECT date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(:timeout_seconds
+    AS DOUBLE PRECISION))) ELSE NULL END, :folded, (SELECT date_trunc('milliseconds', clock_timestamp())), (SELECT
+    date_trunc('milliseconds', clock_timestamp()))) ON CONFLICT DO NOTHING
+RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at;
+
+-- name: ask_revise
+-- why: Other words for a locked ask.
+-- takes: title text, detail text, next_step text, impact text, next_after text, options json, context text, folded
+--   text, ask_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+UPDATE asks SET title=:title, detail=:detail, next_step=:next_step, impact=:impact, next_after=:next_after,
+    options=:options::JSON, context=:context, revision=(asks.revision + 1), folded=:folded, updated_at=(SELECT
+    date_trunc('milliseconds', clock_timestamp()))
+WHERE asks.id = :ask_id AND asks.closed_at IS NULL
+RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at;
+
+-- name: ask_again
+-- why: A clarification that was handed over is answered by other words: the human's turn again.
+-- takes: ask_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+UPDATE asks SET state='open', handled_at=NULL, seen_at=NULL, seen_by=NULL
+WHERE asks.id = :ask_id AND asks.state = 'answered' AND asks.delivered_seq = asks.response_seq
+RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at;
+
+-- name: ask_block
+-- why: What was asked beside the work is now what the task waits for.
+-- takes: ask_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+UPDATE asks SET blocking=true
+WHERE asks.id = :ask_id AND asks.closed_at IS NULL
+RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at;
+
+-- name: ask_snooze
+-- why: Out of the human's sight until then; NULL wakes it.
+-- takes: until instant, ask_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+UPDATE asks SET snoozed_until=:until
+WHERE asks.id = :ask_id AND asks.state = 'open'
+RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at;
+
+-- name: ask_close
+-- why: Close an ask unless a response waits that the caller was neither handed nor names.
+-- takes: outcome text, agent text, reason text, ask_id text, response_seq integer, reader text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+UPDATE asks SET state='closed', snoozed_until=NULL, outcome=:outcome, outcome_at=(SELECT date_trunc('milliseconds',
+    clock_timestamp())), closed_at=(SELECT date_trunc('milliseconds', clock_timestamp())), closed_by=:agent,
+    close_reason=:reason
+WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND (asks.handled_at IS NULL OR asks.response_seq =
+    coalesce(CAST(:response_seq AS BIGINT), -1) AND asks.delivered_seq = asks.response_seq OR CAST(:response_seq AS
+    BIGINT) IS NULL AND (EXISTS (SELECT ask_deliveries.seq
+FROM ask_deliveries
+WHERE ask_deliveries.ask_id = asks.id AND ask_deliveries.seq = asks.response_seq AND ask_deliveries.reader = :reader)))
+RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at;
+
+-- name: ask_acknowledge
+-- why: The agent side has finished with exactly this response, which somebody was handed; a clarification is no end.
+-- takes: outcome text, agent text, reason text, ask_id text, response_seq integer, reader text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+UPDATE asks SET state='closed', snoozed_until=NULL, outcome=:outcome, outcome_at=(SELECT date_trunc('milliseconds',
+    clock_timestamp())), closed_at=(SELECT date_trunc('milliseconds', clock_timestamp())), closed_by=:agent,
+    close_reason=:reason
+WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND asks.handled_at IS NOT NULL AND asks.outcome = '' AND
+    asks.response_seq = :response_seq AND asks.delivered_seq = asks.response_seq AND (SELECT ask_responses.kind
+FROM ask_responses
+WHERE ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq) != 'clarify' AND (asks.taken_until IS
+    NULL OR asks.taken_until <= (SELECT date_trunc('milliseconds', clock_timestamp())) OR
+    coalesce(asks.taken_session_id, asks.taken_by) = :reader)
+RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at;
+
+-- name: ask_dismiss
+-- why: The human will not answer; only while nothing was answered.
+-- takes: outcome text, agent text, reason text, ask_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+UPDATE asks SET state='closed', snoozed_until=NULL, outcome=:outcome, outcome_at=(SELECT date_trunc('milliseconds',
+    clock_timestamp())), closed_at=(SELECT date_trunc('milliseconds', clock_timestamp())), closed_by=:agent,
+    close_reason=:reason
+WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND asks.state = 'open'
+RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at;
+
+-- name: ask_expire
+-- why: Nobody answered in time; the guard repeated.
+-- takes: outcome text, agent text, reason text, ask_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+UPDATE asks SET state='closed', snoozed_until=NULL, outcome=:outcome, outcome_at=(SELECT date_trunc('milliseconds',
+    clock_timestamp())), closed_at=(SELECT date_trunc('milliseconds', clock_timestamp())), closed_by=:agent,
+    close_reason=:reason
+WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND asks.state = 'open' AND asks.expires_at <= (SELECT
+    date_trunc('milliseconds', clock_timestamp()))
+RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at;
+
+-- name: asks_due
+-- why: Asks whose time is over without an answer, the longest first.
+-- takes: limit integer
+-- gives: id text, surface text, surface_id text
+SELECT asks.id, asks.surface, asks.surface_id
+FROM asks
+WHERE asks.state = 'open' AND asks.expires_at IS NOT NULL AND asks.expires_at <= (SELECT date_trunc('milliseconds',
+    clock_timestamp()))
+ORDER BY asks.expires_at, asks.number
+
+LIMIT :limit;
+
+-- name: ask_respond
+-- why: The human's word replaces whatever was there and is unseen, as long as the ask lives.
+-- takes: ask_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+UPDATE asks SET state='answered', snoozed_until=NULL, response_seq=(asks.response_seq + 1), handled_at=(SELECT
+    date_trunc('milliseconds', clock_timestamp())), seen_at=NULL, seen_by=NULL
+WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND asks.kind = 'question'
+RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at;
+
+-- name: ask_answer
+-- why: What the human said in chat, unless a response waits that the recording session was not handed.
+-- takes: agent text, ask_id text, reader text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+UPDATE asks SET state='answered', snoozed_until=NULL, response_seq=(asks.response_seq + 1), handled_at=(SELECT
+    date_trunc('milliseconds', clock_timestamp())), delivered_seq=(asks.response_seq + 1), seen_at=(SELECT
+    date_trunc('milliseconds', clock_timestamp())), seen_by=:agent
+WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND asks.kind = 'question' AND (asks.handled_at IS NULL OR (EXISTS
+    (SELECT ask_deliveries.seq
+FROM ask_deliveries
+WHERE ask_deliveries.ask_id = asks.id AND ask_deliveries.seq = asks.response_seq AND ask_deliveries.reader = :reader)))
+RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at;
+
+-- name: ask_take_back
+-- why: The human takes a response back, as long as nobody was handed it.
+-- takes: ask_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+UPDATE asks SET state='open', response_seq=(asks.response_seq + 1), handled_at=NULL, seen_at=NULL, seen_by=NULL
+WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND asks.handled_at IS NOT NULL AND asks.delivered_seq <
+    asks.response_seq
+RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at;
+
+-- name: response_insert
+-- why: What was said or done, for good.
+-- takes: ask_id text, seq integer, kind text, channel text, text text, choice text, context text, ask_revision integer,
+--   said_by text, session text, client_id text, client_seq integer, action_id text, folded text
+-- gives: nothing
+INSERT INTO ask_responses (ask_id, seq, kind, channel, text, choice, context, ask_revision, said_by, session_id,
+    client_id, client_seq, action_id, folded, created_at) VALUES (:ask_id, :seq, :kind, :channel, :text, :choice,
+    :context, :ask_revision, :said_by, :session, :client_id, :client_seq, :action_id, :folded, (SELECT
+    date_trunc('milliseconds', clock_timestamp())));
+
+-- name: response_of_action
+-- why: What a client's action did when it first came.
+-- takes: ask_id text, client_id text, action_id text
+-- gives: ask_id text, seq integer, kind text, channel text, text text, choice text, context text, ask_revision integer,
+--   said_by text, session_id text, client_id text, client_seq integer, action_id text, created_at instant
+SELECT ask_responses.ask_id, ask_responses.seq, ask_responses.kind, ask_responses.channel, ask_responses.text,
+    ask_responses.choice, ask_responses.context, ask_responses.ask_revision, ask_responses.said_by,
+    ask_responses.session_id, ask_responses.client_id, ask_responses.client_seq, ask_responses.action_id,
+    ask_responses.created_at
+FROM ask_responses
+WHERE ask_responses.ask_id = :ask_id AND ask_responses.client_id = :client_id AND ask_responses.action_id = :action_id;
+
+-- name: response_last_of_client
+-- why: How far a client has come with an ask.
+-- takes: ask_id text, client_id text
+-- gives: client_seq integer
+SELECT max(ask_responses.client_seq) AS client_seq
+FROM ask_responses
+WHERE ask_responses.ask_id = :ask_id AND ask_responses.client_id = :client_id;
+
+-- name: responses_of
+-- why: What was said to an ask, the latest last.
+-- takes: ask_id text, after integer, limit integer
+-- gives: ask_id text, seq integer, kind text, channel text, text text, choice text, context text, ask_revision integer,
+--   said_by text, session_id text, client_id text, client_seq integer, action_id text, created_at instant
+SELECT ask_responses.ask_id, ask_responses.seq, ask_responses.kind, ask_responses.channel, ask_responses.text,
+    ask_responses.choice, ask_responses.context, ask_responses.ask_revision, ask_responses.said_by,
+    ask_responses.session_id, ask_responses.client_id, ask_responses.client_seq, ask_responses.action_id,
+    ask_responses.created_at
+FROM ask_responses
+WHERE ask_responses.ask_id = :ask_id AND ask_responses.seq > :after
+ORDER BY ask_responses.seq
+
+LIMIT :limit;
+
+-- name: pending_lock
+-- why: A batch of answered asks that nobody has finished with, locked: what is read next is what stays.
+-- takes: project text, after integer, limit integer
+-- gives: id text, number integer
+SELECT asks.id, asks.number
+FROM asks
+WHERE asks.handled_at IS NOT NULL AND asks.outcome = '' AND (CAST(:project AS TEXT) IS NULL OR asks.project = :project)
+    AND asks.number > :after
+ORDER BY asks.number
+
+LIMIT :limit FOR UPDATE;
+
+-- name: pending
+-- why: Those asks with their current response, and which revision of their own context the reader already has.
+-- takes: reader text, ids list
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant, context_handed integer
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at, (SELECT coalesce(max(ask_deliveries.context_revision), 0) AS
+    coalesce_1
+FROM ask_deliveries
+WHERE ask_deliveries.ask_id = asks.id AND ask_deliveries.reader = :reader) AS context_handed
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE asks.id = ANY (CAST(:ids AS TEXT[])) AND asks.handled_at IS NOT NULL AND asks.outcome = ''
+ORDER BY asks.number;
+
+-- name: asks_seen
+-- why: Somebody was handed these responses; who was first stays.
+-- takes: agent text, ids list
+-- gives: nothing
+UPDATE asks SET delivered_seq=asks.response_seq, seen_at=(SELECT date_trunc('milliseconds', clock_timestamp())),
+    seen_by=:agent
+WHERE asks.id = ANY (CAST(:ids AS TEXT[])) AND asks.handled_at IS NOT NULL AND asks.seen_at IS NULL;
+
+-- name: delivery_record
+-- why: A response was handed to a session; the first time stays.
+-- takes: ask_id text, seq integer, reader text, agent text, context_revision integer
+-- gives: nothing
+INSERT INTO ask_deliveries (ask_id, seq, reader, agent, context_revision, first_at, last_at) VALUES (:ask_id, :seq,
+    :reader, :agent, :context_revision, (SELECT date_trunc('milliseconds', clock_timestamp())), (SELECT
+    date_trunc('milliseconds', clock_timestamp()))) ON CONFLICT (ask_id, seq, reader) DO UPDATE SET context_revision =
+    greatest(ask_deliveries.context_revision, :context_revision), times = (ask_deliveries.times + 1), last_at = (SELECT
+    date_trunc('milliseconds', clock_timestamp()));
+
+-- name: deliveries_of
+-- why: Who was handed what of an ask, the latest response first.
+-- takes: ask_id text, limit integer
+-- gives: ask_id text, seq integer, reader text, agent text, context_revision integer, times integer, first_at instant,
+--   last_at instant
+SELECT ask_deliveries.ask_id, ask_deliveries.seq, ask_deliveries.reader, ask_deliveries.agent,
+    ask_deliveries.context_revision, ask_deliveries.times, ask_deliveries.first_at, ask_deliveries.last_at
+FROM ask_deliveries
+WHERE ask_deliveries.ask_id = :ask_id
+ORDER BY ask_deliveries.seq DESC, ask_deliveries.first_at, ask_deliveries.reader
+
+LIMIT :limit;
+
+-- name: ask_take
+-- why: Act on a response, alone for a while.
+-- takes: agent text, session text, seconds integer, ask_id text, reader text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+UPDATE asks SET taken_by=:agent, taken_session_id=:session, taken_until=(SELECT date_trunc('milliseconds',
+    clock_timestamp()) + make_interval(secs => CAST(:seconds AS DOUBLE PRECISION)))
+WHERE asks.id = :ask_id AND asks.handled_at IS NOT NULL AND asks.outcome = '' AND (asks.taken_until IS NULL OR
+    asks.taken_until <= (SELECT date_trunc('milliseconds', clock_timestamp())) OR coalesce(asks.taken_session_id,
+    asks.taken_by) = :reader)
+RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at;
+
+-- name: annotation_insert
+-- why: What a human says beside an ask or a row.
+-- takes: id text, number integer, project text, ask_id text, row_id text, step_no integer, author text, text text
+-- gives: nothing
+INSERT INTO annotations (id, number, project, ask_id, row_id, step_no, author, text, created_at) VALUES (:id, :number,
+    :project, :ask_id, :row_id, :step_no, :author, :text, (SELECT date_trunc('milliseconds', clock_timestamp())));
+
+-- name: annotation
+-- why: One annotation.
+-- takes: id text
+-- gives: id text, number integer, project text, ask_id text, row_id text, step_no integer, author text, text text,
+--   seen_at instant, seen_by text, closed_at instant, close_reason text, created_at instant, about text
+SELECT annotations.id, annotations.number, annotations.project, annotations.ask_id, annotations.row_id,
+    annotations.step_no, annotations.author, annotations.text, annotations.seen_at, annotations.seen_by,
+    annotations.closed_at, annotations.close_reason, annotations.created_at, coalesce(asks.title, board_rows.label) AS
+    about
+FROM annotations LEFT OUTER JOIN asks ON asks.id = annotations.ask_id LEFT OUTER JOIN board_rows ON board_rows.id =
+    annotations.row_id
+WHERE annotations.id = :id;
+
+-- name: annotations_of
+-- why: What was said beside an ask, or beside a row, in order.
+-- takes: ask_id text, row_id text, limit integer
+-- gives: id text, number integer, project text, ask_id text, row_id text, step_no integer, author text, text text,
+--   seen_at instant, seen_by text, closed_at instant, close_reason text, created_at instant, about text
+SELECT annotations.id, annotations.number, annotations.project, annotations.ask_id, annotations.row_id,
+    annotations.step_no, annotations.author, annotations.text, annotations.seen_at, annotations.seen_by,
+    annotations.closed_at, annotations.close_reason, annotations.created_at, coalesce(asks.title, board_rows.label) AS
+    about
+FROM annotations LEFT OUTER JOIN asks ON asks.id = annotations.ask_id LEFT OUTER JOIN board_rows ON board_rows.id =
+    annotations.row_id
+WHERE (CAST(:ask_id AS TEXT) IS NULL OR annotations.ask_id = :ask_id) AND (CAST(:row_id AS TEXT) IS NULL OR
+    annotations.row_id = :row_id) AND annotations.close_reason != 'withdrawn'
+ORDER BY annotations.number
+
+LIMIT :limit;
+
+-- name: annotation_take_back
+-- why: The human takes words back, as long as nobody was handed them.
+-- takes: id text
+-- gives: id text, project text
+UPDATE annotations SET closed_at=(SELECT date_trunc('milliseconds', clock_timestamp())), close_reason='withdrawn'
+WHERE annotations.id = :id AND annotations.closed_at IS NULL AND annotations.seen_at IS NULL
+RETURNING annotations.id, annotations.project;
+
+-- name: annotation_acknowledge
+-- why: An agent has taken note, after somebody was handed it.
+-- takes: id text
+-- gives: id text, project text
+UPDATE annotations SET closed_at=(SELECT date_trunc('milliseconds', clock_timestamp())), close_reason='acknowledged'
+WHERE annotations.id = :id AND annotations.closed_at IS NULL AND annotations.seen_at IS NOT NULL
+RETURNING annotations.id, annotations.project;
+
+-- name: annotations_lock
+-- why: A batch of words that a session was not handed, locked: nobody takes them back in between.
+-- takes: reader text, project text, limit integer
+-- gives: id text
+SELECT annotations.id
+FROM annotations
+WHERE annotations.closed_at IS NULL AND NOT (EXISTS (SELECT annotation_deliveries.reader
+FROM annotation_deliveries
+WHERE annotation_deliveries.annotation_id = annotations.id AND annotation_deliveries.reader = :reader)) AND
+    (CAST(:project AS TEXT) IS NULL OR annotations.project = :project)
+ORDER BY annotations.number
+
+LIMIT :limit FOR UPDATE;
+
+-- name: annotations_pending
+-- why: Those words as they stand now.
+-- takes: ids list
+-- gives: id text, number integer, project text, ask_id text, row_id text, step_no integer, author text, text text,
+--   seen_at instant, seen_by text, closed_at instant, close_reason text, created_at instant, about text
+SELECT annotations.id, annotations.number, annotations.project, annotations.ask_id, annotations.row_id,
+    annotations.step_no, annotations.author, annotations.text, annotations.seen_at, annotations.seen_by,
+    annotations.closed_at, annotations.close_reason, annotations.created_at, coalesce(asks.title, board_rows.label) AS
+    about
+FROM annotations LEFT OUTER JOIN asks ON asks.id = annotations.ask_id LEFT OUTER JOIN board_rows ON board_rows.id =
+    annotations.row_id
+WHERE annotations.id = ANY (CAST(:ids AS TEXT[])) AND annotations.closed_at IS NULL
+ORDER BY annotations.number;
+
+-- name: annotations_seen
+-- why: Somebody was handed these words; who was first stays.
+-- takes: agent text, ids list
+-- gives: nothing
+UPDATE annotations SET seen_at=(SELECT date_trunc('milliseconds', clock_timestamp())), seen_by=:agent
+WHERE annotations.id = ANY (CAST(:ids AS TEXT[])) AND annotations.seen_at IS NULL;
+
+-- name: annotation_record
+-- why: A session was handed these words.
+-- takes: id text, reader text, agent text
+-- gives: nothing
+INSERT INTO annotation_deliveries (annotation_id, reader, agent, first_at) VALUES (:id, :reader, :agent, (SELECT
+    date_trunc('milliseconds', clock_timestamp()))) ON CONFLICT (annotation_id, reader) DO NOTHING;
+
+-- name: asks_list
+-- why: A page of asks by number.
+-- takes: state text, project text, kind text, asked_by text, after integer, limit integer
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE (CAST(:state AS TEXT) IS NULL OR asks.state = :state) AND (CAST(:project AS TEXT) IS NULL OR asks.project =
+    :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT) IS NULL OR
+    asks.asked_by = :asked_by) AND asks.number > :after
+ORDER BY asks.number
+
+LIMIT :limit;
+
+-- name: asks_attention
+-- why: A page of what needs the human now.
+-- takes: project text, kind text, asked_by text, after integer, limit integer
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE asks.closed_at IS NULL AND asks.state = 'open' AND asks.kind = 'question' AND (asks.snoozed_until IS NULL OR
+    asks.snoozed_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))) AND NOT (EXISTS (SELECT projects.name
+FROM projects
+WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
+FROM asks AS newer
+WHERE newer.project = projects.name AND newer.created_at > projects.closed_at)) AND NOT (EXISTS (SELECT boards.id
+FROM boards
+WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND (CAST(:project AS TEXT) IS NULL
+    OR asks.project = :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT) IS
+    NULL OR asks.asked_by = :asked_by) AND asks.number > :after
+ORDER BY asks.number
+
+LIMIT :limit;
+
+-- name: asks_unhandled
+-- why: A page of what humans have finished with, and agents have not.
+-- takes: project text, kind text, asked_by text, after integer, limit integer
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE asks.handled_at IS NOT NULL AND asks.outcome = '' AND (CAST(:project AS TEXT) IS NULL OR asks.project = :project)
+    AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT) IS NULL OR asks.asked_by =
+    :asked_by) AND asks.number > :after
+ORDER BY asks.number
+
+LIMIT :limit;
+
+-- name: asks_search
+-- why: A page of asks whose words, or whose responses' words, hold a text; literal and case-folded.
+-- takes: needle text, project text, kind text, asked_by text, after integer, limit integer
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE (strpos(asks.folded, :needle) > 0 OR (EXISTS (SELECT ask_responses.seq
+FROM ask_responses
+WHERE ask_responses.ask_id = asks.id AND strpos(ask_responses.folded, :needle) > 0))) AND (CAST(:project AS TEXT) IS
+    NULL OR asks.project = :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT)
+    IS NULL OR asks.asked_by = :asked_by) AND asks.number > :after
+ORDER BY asks.number
+
+LIMIT :limit;
+
+-- name: attention_count
+-- why: How many asks need the human now.
+-- takes: project text
+-- gives: count integer
+SELECT count(asks.number) AS count
+FROM asks
+WHERE asks.closed_at IS NULL AND asks.state = 'open' AND asks.kind = 'question' AND (asks.snoozed_until IS NULL OR
+    asks.snoozed_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))) AND NOT (EXISTS (SELECT projects.name
+FROM projects
+WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
+FROM asks AS newer
+WHERE newer.project = projects.name AND newer.created_at > projects.closed_at)) AND NOT (EXISTS (SELECT boards.id
+FROM boards
+WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND (CAST(:project AS TEXT) IS NULL
+    OR asks.project = :project);
+
+-- name: asks_open_count
+-- why: How many asks of a project wait for the human.
+-- takes: project text
+-- gives: count integer
+SELECT count(asks.number) AS count
+FROM asks
+WHERE asks.closed_at IS NULL AND asks.state = 'open' AND asks.kind = 'question' AND (CAST(:project AS TEXT) IS NULL OR
+    asks.project = :project);
+
+-- name: project_close
+-- why: The human is done with a project.
+-- takes: name text
+-- gives: nothing
+UPDATE projects SET closed_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
+WHERE projects.name = :name;
+
+-- name: project_reopen
+-- why: And wants to see it again.
+-- takes: name text
+-- gives: nothing
+UPDATE projects SET closed_at=NULL
+WHERE projects.name = :name;
+
+-- ===== inbox: boards and their rows =====
+
+-- name: board
+-- why: One board, for whoever only looks.
+-- takes: project text, title text
+-- gives: id text, number integer, project text, title text, status text, stream text, created_by text, revision
+--   integer, created_at instant, updated_at instant, archived_at instant, archived_by text
+SELECT boards.id, boards.number, boards.project, boards.title, boards.status, boards.stream, boards.created_by,
+    boards.revision, boards.created_at, boards.updated_at, boards.archived_at, boards.archived_by
+FROM boards
+WHERE boards.project = :project AND boards.title = :title;
+
+-- name: board_lock
+-- why: One board, locked for the write that follows.
+-- takes: project text, title text
+-- gives: id text, number integer, project text, title text, status text, stream text, created_by text, revision
+--   integer, created_at instant, updated_at instant, archived_at instant, archived_by text
+SELECT boards.id, boards.number, boards.project, boards.title, boards.status, boards.stream, boards.created_by,
+    boards.revision, boards.created_at, boards.updated_at, boards.archived_at, boards.archived_by
+FROM boards
+WHERE boards.project = :project AND boards.title = :title FOR UPDATE;
+
+-- name: board_insert
+-- why: A new board; one of each title in a project, by constraint.
+-- takes: id text, number integer, project text, title text, stream text, agent text
+-- gives: id text, number integer, project text, title text, status text, stream text, created_by text, revision
+--   integer, created_at instant, updated_at instant, archived_at instant, archived_by text
+INSERT INTO boards (id, number, project, title, stream, created_by, created_at, updated_at) VALUES (:id, :number,
+    :project, :title, :stream, :agent, (SELECT date_trunc('milliseconds', clock_timestamp())), (SELECT
+    date_trunc('milliseconds', clock_timestamp()))) ON CONFLICT (project, title) DO NOTHING
+RETURNING boards.id, boards.number, boards.project, boards.title, boards.status, boards.stream, boards.created_by,
+    boards.revision, boards.created_at, boards.updated_at, boards.archived_at, boards.archived_by;
+
+-- name: board_write
+-- why: What a write left a board at; the revision moves where its list of rows or its status did.
+-- takes: status text, moved integer, agent text, id text
+-- gives: id text, number integer, project text, title text, status text, stream text, created_by text, revision
+--   integer, created_at instant, updated_at instant, archived_at instant, archived_by text
+UPDATE boards SET status=:status, revision=(boards.revision + :moved), updated_at=(SELECT date_trunc('milliseconds',
+    clock_timestamp())), archived_at=CASE WHEN (:status = 'active') THEN NULL ELSE coalesce(boards.archived_at, (SELECT
+    date_trunc('milliseconds', clock_timestamp()))) END, archived_by=CASE WHEN (:status = 'active') THEN NULL ELSE
+    coalesce(boards.archived_by, :agent) END
+WHERE boards.id = :id
+RETURNING boards.id, boards.number, boards.project, boards.title, boards.status, boards.stream, boards.created_by,
+    boards.revision, boards.created_at, boards.updated_at, boards.archived_at, boards.archived_by;
+
+-- name: board_archive
+-- why: Set aside a board that is active, at the revision that the caller shows, if it shows one.
+-- takes: agent text, project text, title text, version integer
+-- gives: id text, number integer, project text, title text, status text, stream text, created_by text, revision
+--   integer, created_at instant, updated_at instant, archived_at instant, archived_by text
+UPDATE boards SET status='archived', revision=(boards.revision + 1), updated_at=(SELECT date_trunc('milliseconds',
+    clock_timestamp())), archived_at=(SELECT date_trunc('milliseconds', clock_timestamp())), archived_by=:agent
+WHERE boards.project = :project AND boards.title = :title AND boards.status = 'active' AND (CAST(:version AS BIGINT) IS
+    NULL OR boards.revision = :version)
+RETURNING boards.id, boards.number, boards.project, boards.title, boards.status, boards.stream, boards.created_by,
+    boards.revision, boards.created_at, boards.updated_at, boards.archived_at, boards.archived_by;
+
+-- name: board_unarchive
+-- why: Bring back a board that is archived, at the revision that the caller shows, if it shows one.
+-- takes: project text, title text, version integer
+-- gives: id text, number integer, project text, title text, status text, stream text, created_by text, revision
+--   integer, created_at instant, updated_at instant, archived_at instant, archived_by text
+UPDATE boards SET status='active', revision=(boards.revision + 1), updated_at=(SELECT date_trunc('milliseconds',
+    clock_timestamp())), archived_at=NULL, archived_by=NULL
+WHERE boards.project = :project AND boards.title = :title AND boards.status = 'archived' AND (CAST(:version AS BIGINT)
+    IS NULL OR boards.revision = :version)
+RETURNING boards.id, boards.number, boards.project, boards.title, boards.status, boards.stream, boards.created_by,
+    boards.revision, boards.created_at, boards.updated_at, boards.archived_at, boards.archived_by;
+
+-- name: boards_list
+-- why: Boards, the latest change first.
+-- takes: project text, all integer, limit integer
+-- gives: id text, number integer, project text, title text, status text, stream text, created_by text, revision
+--   integer, created_at instant, updated_at instant, archived_at instant, archived_by text
+SELECT boards.id, boards.number, boards.project, boards.title, boards.status, boards.stream, boards.created_by,
+    boards.revision, boards.created_at, boards.updated_at, boards.archived_at, boards.archived_by
+FROM boards
+WHERE (CAST(:project AS TEXT) IS NULL OR boards.project = :project) AND (CAST(:all AS BIGINT) = 1 OR boards.status =
+    'active')
+ORDER BY boards.updated_at DESC, boards.number DESC
+
+LIMIT :limit;
+
+-- name: boards_standing
+-- why: How the rows of boards stand, and how many of a human's words on them nobody was handed.
+-- takes: ids list
+-- gives: id text, tracked integer, partial integer, missing integer, na integer, done integer, blocked integer,
+--   last_position integer, unseen integer
+SELECT boards.id, count(CASE WHEN (board_rows.status = 'tracked') THEN board_rows.id END) AS tracked, count(CASE WHEN
+    (board_rows.status = 'partial') THEN board_rows.id END) AS partial, count(CASE WHEN (board_rows.status = 'missing')
+    THEN board_rows.id END) AS missing, count(CASE WHEN (board_rows.status = 'na') THEN board_rows.id END) AS na,
+    count(CASE WHEN (board_rows.status = 'done') THEN board_rows.id END) AS done, count(CASE WHEN (board_rows.status =
+    'blocked') THEN board_rows.id END) AS blocked, coalesce(max(board_rows.position), 0) AS last_position, (SELECT
+    count(annotations.id) AS count_1
+FROM annotations JOIN board_rows AS any_row ON any_row.id = annotations.row_id
+WHERE any_row.board_id = boards.id AND annotations.seen_at IS NULL AND annotations.closed_at IS NULL) AS unseen
+FROM boards LEFT OUTER JOIN board_rows ON board_rows.board_id = boards.id AND board_rows.removed_at IS NULL
+WHERE boards.id = ANY (CAST(:ids AS TEXT[]))
+GROUP BY boards.id;
+
+-- name: board_rows_lock
+-- why: The rows of a board in order, and those set aside whose labels are named; locked for the write that follows.
+-- takes: board_id text, labels list
+-- gives: id text, number integer, board_id text, label text, status text, position integer, note text, next_step text,
+--   action_owner text, impact text, next_after text, options json, context text, outcome text, outcome_at instant,
+--   step_no integer, revision integer, created_at instant, updated_at instant, removed_at instant
+SELECT board_rows.id, board_rows.number, board_rows.board_id, board_rows.label, board_rows.status, board_rows.position,
+    board_rows.note, board_rows.next_step, board_rows.action_owner, board_rows.impact, board_rows.next_after,
+    board_rows.options, board_rows.context, board_rows.outcome, board_rows.outcome_at, board_rows.step_no,
+    board_rows.revision, board_rows.created_at, board_rows.updated_at, board_rows.removed_at
+FROM board_rows
+WHERE board_rows.board_id = :board_id AND (board_rows.removed_at IS NULL OR board_rows.label = ANY (CAST(:labels AS
+    TEXT[])))
+ORDER BY board_rows.position, board_rows.number FOR UPDATE;
+
+-- name: board_row_lock
+-- why: One row, locked: whoever closes the ask that makes it blocked comes before or after whoever writes it.
+-- takes: row_id text
+-- gives: id text, number integer, board_id text, label text, status text, position integer, note text, next_step text,
+--   action_owner text, impact text, next_after text, options json, context text, outcome text, outcome_at instant,
+--   step_no integer, revision integer, created_at instant, updated_at instant, removed_at instant
+SELECT board_rows.id, board_rows.number, board_rows.board_id, board_rows.label, board_rows.status, board_rows.position,
+    board_rows.note, board_rows.next_step, board_rows.action_owner, board_rows.impact, board_rows.next_after,
+    board_rows.options, board_rows.context, board_rows.outcome, board_rows.outcome_at, board_rows.step_no,
+    board_rows.revision, board_rows.created_at, board_rows.updated_at, board_rows.removed_at
+FROM board_rows
+WHERE board_rows.id = :row_id FOR UPDATE;
+
+-- name: board_row
+-- why: One row by its label, for whoever only says something beside it.
+-- takes: board_id text, label text
+-- gives: id text, number integer, board_id text, label text, status text, position integer, note text, next_step text,
+--   action_owner text, impact text, next_after text, options json, context text, outcome text, outcome_at instant,
+--   step_no integer, revision integer, created_at instant, updated_at instant, removed_at instant
+SELECT board_rows.id, board_rows.number, board_rows.board_id, board_rows.label, board_rows.status, board_rows.position,
+    board_rows.note, board_rows.next_step, board_rows.action_owner, board_rows.impact, board_rows.next_after,
+    board_rows.options, board_rows.context, board_rows.outcome, board_rows.outcome_at, board_rows.step_no,
+    board_rows.revision, board_rows.created_at, board_rows.updated_at, board_rows.removed_at
+FROM board_rows
+WHERE board_rows.board_id = :board_id AND board_rows.label = :label;
+
+-- name: board_row_named
+-- why: One row by its label, locked for the write that follows; also one that was set aside.
+-- takes: board_id text, label text
+-- gives: id text, number integer, board_id text, label text, status text, position integer, note text, next_step text,
+--   action_owner text, impact text, next_after text, options json, context text, outcome text, outcome_at instant,
+--   step_no integer, revision integer, created_at instant, updated_at instant, removed_at instant
+SELECT board_rows.id, board_rows.number, board_rows.board_id, board_rows.label, board_rows.status, board_rows.position,
+    board_rows.note, board_rows.next_step, board_rows.action_owner, board_rows.impact, board_rows.next_after,
+    board_rows.options, board_rows.context, board_rows.outcome, board_rows.outcome_at, board_rows.step_no,
+    board_rows.revision, board_rows.created_at, board_rows.updated_at, board_rows.removed_at
+FROM board_rows
+WHERE board_rows.board_id = :board_id AND board_rows.label = :label FOR UPDATE;
+
+-- name: board_row_insert
+-- why: A new row; one of each label on a board, by constraint.
+-- takes: id text, number integer, board_id text, label text, status text, position integer, note text, next_step text,
+--   action_owner text, impact text, next_after text, options json, context text, outcome text, step_no integer
+-- gives: id text, number integer, board_id text, label text, status text, position integer, note text, next_step text,
+--   action_owner text, impact text, next_after text, options json, context text, outcome text, outcome_at instant,
+--   step_no integer, revision integer, created_at instant, updated_at instant, removed_at instant
+INSERT INTO board_rows (id, number, board_id, label, status, position, note, next_step, action_owner, impact,
+    next_after, options, context, outcome, outcome_at, step_no, created_at, updated_at) VALUES (:id, :number, :board_id,
+    :label, :status, :position, :note, :next_step, :action_owner, :impact, :next_after, :options::JSON, :context,
+    :outcome, CASE WHEN (:outcome = '') THEN NULL ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END,
+    :step_no, (SELECT date_trunc('milliseconds', clock_timestamp())), (SELECT date_trunc('milliseconds',
+    clock_timestamp())))
+RETURNING board_rows.id, board_rows.number, board_rows.board_id, board_rows.label, board_rows.status,
+    board_rows.position, board_rows.note, board_rows.next_step, board_rows.action_owner, board_rows.impact,
+    board_rows.next_after, board_rows.options, board_rows.context, board_rows.outcome, board_rows.outcome_at,
+    board_rows.step_no, board_rows.revision, board_rows.created_at, board_rows.updated_at, board_rows.removed_at;
+
+-- name: board_row_write
+-- why: What an agent wrote of a row, at the revision that it was read at; one that was set aside is back with it.
+-- takes: status text, position integer, note text, next_step text, action_owner text, impact text, next_after text,
+--   options json, context text, outcome text, step_no integer, id text, revision integer
+-- gives: id text, number integer, board_id text, label text, status text, position integer, note text, next_step text,
+--   action_owner text, impact text, next_after text, options json, context text, outcome text, outcome_at instant,
+--   step_no integer, revision integer, created_at instant, updated_at instant, removed_at instant
+UPDATE board_rows SET status=:status, position=:position, note=:note, next_step=:next_step, action_owner=:action_owner,
+    impact=:impact, next_after=:next_after, options=:options::JSON, context=:context, outcome=:outcome, outcome_at=CASE
+    WHEN (:outcome = '') THEN NULL WHEN (:outcome = board_rows.outcome) THEN board_rows.outcome_at ELSE (SELECT
+    date_trunc('milliseconds', clock_timestamp())) END, step_no=:step_no, revision=(board_rows.revision + 1),
+    updated_at=(SELECT date_trunc('milliseconds', clock_timestamp())), removed_at=NULL
+WHERE board_rows.id = :id AND board_rows.revision = :revision
+RETURNING board_rows.id, board_rows.number, board_rows.board_id, board_rows.label, board_rows.status,
+    board_rows.position, board_rows.note, board_rows.next_step, board_rows.action_owner, board_rows.impact,
+    board_rows.next_after, board_rows.options, board_rows.context, board_rows.outcome, board_rows.outcome_at,
+    board_rows.step_no, board_rows.revision, board_rows.created_at, board_rows.updated_at, board_rows.removed_at;
+
+-- name: board_row_place
+-- why: Where a row stands on its board; no change of the row itself.
+-- takes: position integer, id text
+-- gives: nothing
+UPDATE board_rows SET position=:position
+WHERE board_rows.id = :id;
+
+-- name: board_rows_set_aside
+-- why: Rows that a whole board left out: kept with their words and steps, off the list.
+-- takes: ids list
+-- gives: nothing
+UPDATE board_rows SET revision=(board_rows.revision + 1), updated_at=(SELECT date_trunc('milliseconds',
+    clock_timestamp())), removed_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
+WHERE board_rows.id = ANY (CAST(:ids AS TEXT[])) AND board_rows.removed_at IS NULL;
+
+-- name: board_row_unblock
+-- why: The ask of a row's step was closed where it stood: it is no longer the human's turn.
+-- takes: outcome text, row_id text, step_no integer
+-- gives: nothing
+UPDATE board_rows SET status='tracked', outcome=:outcome, outcome_at=(SELECT date_trunc('milliseconds',
+    clock_timestamp())), revision=(board_rows.revision + 1), updated_at=(SELECT date_trunc('milliseconds',
+    clock_timestamp()))
+WHERE board_rows.id = :row_id AND board_rows.status = 'blocked' AND board_rows.step_no = :step_no;
+
+-- name: board_rows_listed
+-- why: The rows of a board in order.
+-- takes: board_id text, limit integer
+-- gives: id text, number integer, board_id text, label text, status text, position integer, note text, next_step text,
+--   action_owner text, impact text, next_after text, options json, context text, outcome text, outcome_at instant,
+--   step_no integer, revision integer, created_at instant, updated_at instant, removed_at instant
+SELECT board_rows.id, board_rows.number, board_rows.board_id, board_rows.label, board_rows.status, board_rows.position,
+    board_rows.note, board_rows.next_step, board_rows.action_owner, board_rows.impact, board_rows.next_after,
+    board_rows.options, board_rows.context, board_rows.outcome, board_rows.outcome_at, board_rows.step_no,
+    board_rows.revision, board_rows.created_at, board_rows.updated_at, board_rows.removed_at
+FROM board_rows
+WHERE board_rows.board_id = :board_id AND board_rows.removed_at IS NULL
+ORDER BY board_rows.position, board_rows.number
+
+LIMIT :limit;
+
+-- name: board_rows_aside
+-- why: Rows of a board that were set aside, the latest first.
+-- takes: board_id text, limit integer
+-- gives: id text, number integer, board_id text, label text, status text, position integer, note text, next_step text,
+--   action_owner text, impact text, next_after text, options json, context text, outcome text, outcome_at instant,
+--   step_no integer, revision integer, created_at instant, updated_at instant, removed_at instant
+SELECT board_rows.id, board_rows.number, board_rows.board_id, board_rows.label, board_rows.status, board_rows.position,
+    board_rows.note, board_rows.next_step, board_rows.action_owner, board_rows.impact, board_rows.next_after,
+    board_rows.options, board_rows.context, board_rows.outcome, board_rows.outcome_at, board_rows.step_no,
+    board_rows.revision, board_rows.created_at, board_rows.updated_at, board_rows.removed_at
+FROM board_rows
+WHERE board_rows.board_id = :board_id AND board_rows.removed_at IS NOT NULL
+ORDER BY board_rows.removed_at DESC, board_rows.number DESC
+
+LIMIT :limit;
+
+-- name: board_row_words
+-- why: What humans said beside rows, the latest first.
+-- takes: row_ids list, all integer, limit integer
+-- gives: id text, number integer, project text, ask_id text, row_id text, step_no integer, author text, text text,
+--   seen_at instant, seen_by text, closed_at instant, close_reason text, created_at instant, about text
+SELECT annotations.id, annotations.number, annotations.project, annotations.ask_id, annotations.row_id,
+    annotations.step_no, annotations.author, annotations.text, annotations.seen_at, annotations.seen_by,
+    annotations.closed_at, annotations.close_reason, annotations.created_at, board_rows.label AS about
+FROM annotations JOIN board_rows ON board_rows.id = annotations.row_id
+WHERE annotations.row_id = ANY (CAST(:row_ids AS TEXT[])) AND annotations.close_reason != 'withdrawn' AND (CAST(:all AS
+    BIGINT) = 1 OR annotations.closed_at IS NULL)
+ORDER BY annotations.number DESC
+
+LIMIT :limit;
+
 -- ===== checkup: rows that contradict one another, and their repair =====
 
 -- name: wrong_holders
@@ -2700,7 +3918,7 @@ RETURNING task_dependencies.met;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET unmet_dependencies=(SELECT count(task_dependencies.task_id) AS count_1
 FROM task_dependencies
 WHERE task_dependencies.task_id = tasks.id AND task_dependencies.met IS false), revision=(tasks.revision + 1),
@@ -2713,7 +3931,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on;
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
 
 -- name: wrong_leases
 -- why: Leases whose task, worktree or session is over.
@@ -2757,7 +3975,7 @@ LIMIT :limit;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET parked=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN
     'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds',
     clock_timestamp()))) THEN tasks.not_before ELSE NULL END, revision=(tasks.revision + 1), updated_at=(SELECT
@@ -2768,7 +3986,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on;
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
 
 -- name: wrong_cursors
 -- why: Consumers that read beyond the end of the log.

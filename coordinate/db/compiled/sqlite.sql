@@ -586,15 +586,17 @@ RETURNING value;
 -- ===== work: tasks, claims, dependencies, review, notes, history =====
 
 -- name: queue_due
--- why: Whether some lease is past or something set aside is due; usually neither, and the claim follows at once.
--- takes: nothing
--- gives: expired boolean, parked boolean
+-- why: Whether a lease is past, something set aside is due, or something is reserved for the caller; mostly none is.
+-- takes: agent text
+-- gives: expired boolean, parked boolean, reserved boolean
 SELECT (SELECT min(tasks.lease_until) AS min_1
 FROM tasks
 WHERE tasks.status = 'IN_PROGRESS') <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS expired, (SELECT min(tasks.parked_until)
     AS min_2
 FROM tasks
-WHERE tasks.parked != '') <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS parked;
+WHERE tasks.parked != '') <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS parked, EXISTS (SELECT tasks.number
+FROM tasks
+WHERE tasks.parked = 'reserved' AND tasks.reserved_for = :agent) AS reserved;
 
 -- name: queue_take_back
 -- why: Take back a batch of tasks whose lease is past, the longest past first; spent ones become BLOCKED.
@@ -604,7 +606,7 @@ WHERE tasks.parked != '') <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS parked;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 WITH expired AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -622,7 +624,7 @@ FROM expired) AND tasks.status = 'IN_PROGRESS' AND tasks.lease_until <= strftime
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on;
+    updated_at, finished_at, scoped, parked_on, ask_id;
 
 -- name: holds_end
 -- why: Take a batch of held tasks back, whatever is left of their leases: the board was put back to an earlier day.
@@ -632,7 +634,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 WITH held AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -649,7 +651,7 @@ FROM held) AND tasks.status = 'IN_PROGRESS'
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on;
+    updated_at, finished_at, scoped, parked_on, ask_id;
 
 -- name: reviews_end
 -- why: Nobody has reserved a review any more.
@@ -672,7 +674,7 @@ UPDATE tasks SET attempt=(tasks.attempt + :attempts), revision=(tasks.revision +
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET status=CASE WHEN (tasks.expiries + 1 >= tasks.max_attempts) THEN 'BLOCKED' ELSE 'TODO' END,
     assigned_agent=NULL, session_id=NULL, lease_until=NULL, expiries=(tasks.expiries + 1), parked=CASE WHEN
     (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END, parked_until=CASE WHEN
@@ -683,7 +685,7 @@ WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.lease_until
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on;
+    updated_at, finished_at, scoped, parked_on, ask_id;
 
 -- name: queue_unpark
 -- why: Put a batch of what is due back into the queue, in its old place. Not a change: no revision, no event.
@@ -722,7 +724,7 @@ RETURNING id;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -744,7 +746,7 @@ FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND task
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on;
+    updated_at, finished_at, scoped, parked_on, ask_id;
 
 -- name: claim_next_project
 -- why: Take the first ready tasks of a role in one project.
@@ -754,7 +756,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -777,7 +779,7 @@ FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND task
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on;
+    updated_at, finished_at, scoped, parked_on, ask_id;
 
 -- name: claim_next_any
 -- why: Take the first tasks of a role although they wait for others (`--respect-deps=false`); no index walk.
@@ -787,7 +789,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -809,7 +811,7 @@ FROM picked) AND tasks.status = 'TODO' AND tasks.parked = ''
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on;
+    updated_at, finished_at, scoped, parked_on, ask_id;
 
 -- name: claim_next_any_project
 -- why: The same in one project.
@@ -819,7 +821,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -841,17 +843,25 @@ FROM picked) AND tasks.status = 'TODO' AND tasks.parked = ''
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on;
+    updated_at, finished_at, scoped, parked_on, ask_id;
 
--- name: claim_task
--- why: Take one task by name, if it is ready.
--- takes: agent text, session text, lease_seconds integer, task_id text
+-- name: claim_reserved
+-- why: Take the first tasks that are reserved for the caller, since a human answered what it asked.
+-- takes: agent text, session text, lease_seconds integer, role text, limit integer
 -- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
 --   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
+WITH picked AS
+(SELECT tasks.id AS id
+FROM tasks
+WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked =
+    'reserved' AND tasks.reserved_for = :agent
+ORDER BY tasks.priority, tasks.created_at, tasks.number
+
+LIMIT :limit)
 UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:session,
     lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds AS BIGINT), (SELECT
     projects.lease_seconds
@@ -860,12 +870,77 @@ WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=coales
     (SELECT projects.lease_seconds
 FROM projects
 WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent),
-    reserved_for=NULL, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
-WHERE tasks.id = :task_id AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = ''
+    parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1),
+    updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tasks.id IN (SELECT picked.id
+FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = 'reserved' AND
+    tasks.reserved_for = :agent
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on;
+    updated_at, finished_at, scoped, parked_on, ask_id;
+
+-- name: claim_reserved_project
+-- why: Take the first tasks that are reserved for the caller, since a human answered what it asked.
+-- takes: agent text, session text, lease_seconds integer, role text, project text, limit integer
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant, scoped boolean, parked_on integer, ask_id text
+WITH picked AS
+(SELECT tasks.id AS id
+FROM tasks
+WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.status = 'TODO' AND tasks.unmet_dependencies =
+    0 AND tasks.parked = 'reserved' AND tasks.reserved_for = :agent
+ORDER BY tasks.priority, tasks.created_at, tasks.number
+
+LIMIT :limit)
+UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:session,
+    lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds AS BIGINT), (SELECT
+    projects.lease_seconds
+FROM projects
+WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT),
+    (SELECT projects.lease_seconds
+FROM projects
+WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent),
+    parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1),
+    updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tasks.id IN (SELECT picked.id
+FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = 'reserved' AND
+    tasks.reserved_for = :agent
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at, scoped, parked_on, ask_id;
+
+-- name: claim_task
+-- why: Take one task by name, if it is ready, or reserved for the caller.
+-- takes: agent text, session text, lease_seconds integer, task_id text
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant, scoped boolean, parked_on integer, ask_id text
+UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:session,
+    lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds AS BIGINT), (SELECT
+    projects.lease_seconds
+FROM projects
+WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT),
+    (SELECT projects.lease_seconds
+FROM projects
+WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent),
+    parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1),
+    updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tasks.id = :task_id AND (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' OR
+    tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = 'reserved' AND tasks.reserved_for =
+    :agent)
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at, scoped, parked_on, ask_id;
 
 -- name: attempt_open
 -- why: The attempt that a claim opens: its number is the fencing token.
@@ -921,7 +996,7 @@ LIMIT :limit;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET lease_until=max(tasks.lease_until, strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds
     AS BIGINT), tasks.lease_seconds, 900)) || ' seconds')), revision=(tasks.revision + 1),
     updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
@@ -930,7 +1005,7 @@ WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on;
+    updated_at, finished_at, scoped, parked_on, ask_id;
 
 -- name: claim_keep
 -- why: Renew the lease as a sign of life: no revision, no history, no event.
@@ -950,7 +1025,7 @@ RETURNING lease_until, lease_seconds, scoped;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET status='DONE', assigned_agent=NULL, session_id=NULL, lease_until=NULL, result=coalesce(:result,
     tasks.result), revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
     finished_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
@@ -959,7 +1034,7 @@ WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on;
+    updated_at, finished_at, scoped, parked_on, ask_id;
 
 -- name: claim_submit
 -- why: The work is done and waits for a review.
@@ -969,7 +1044,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET status='IN_REVIEW', assigned_agent=NULL, session_id=NULL, lease_until=NULL, reviewer=NULL,
     review_until=NULL, result=coalesce(:result, tasks.result), revision=(tasks.revision + 1),
     updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
@@ -978,7 +1053,7 @@ WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on;
+    updated_at, finished_at, scoped, parked_on, ask_id;
 
 -- name: claim_block
 -- why: The work cannot go on.
@@ -988,7 +1063,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET status='BLOCKED', assigned_agent=NULL, session_id=NULL, lease_until=NULL, revision=(tasks.revision +
     1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
@@ -996,7 +1071,7 @@ WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on;
+    updated_at, finished_at, scoped, parked_on, ask_id;
 
 -- name: claim_release
 -- why: Give the task back, to be claimed again at once or after a while.
@@ -1006,7 +1081,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET status='TODO', assigned_agent=NULL, session_id=NULL, lease_until=NULL, not_before=CASE WHEN
     (CAST(:after_seconds AS BIGINT) IS NOT NULL) THEN strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (:after_seconds) ||
     ' seconds') ELSE tasks.not_before END, parked=CASE WHEN (CAST(:after_seconds AS BIGINT) IS NOT NULL) THEN 'later'
@@ -1019,7 +1094,7 @@ WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on;
+    updated_at, finished_at, scoped, parked_on, ask_id;
 
 -- name: claim_transfer
 -- why: Hand the task to another agent: the next attempt begins with a fresh lease.
@@ -1029,7 +1104,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET assigned_agent=:to, session_id=NULL, lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
     (coalesce(CAST(:lease_seconds AS BIGINT), tasks.lease_seconds, 900)) || ' seconds'),
     lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT), tasks.lease_seconds, 900), attempt=(tasks.attempt + 1),
@@ -1039,7 +1114,7 @@ WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on;
+    updated_at, finished_at, scoped, parked_on, ask_id;
 
 -- name: task
 -- why: One task.
@@ -1049,13 +1124,13 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on
+    tasks.scoped, tasks.parked_on, tasks.ask_id
 FROM tasks
 WHERE tasks.id = :task_id;
 
@@ -1067,13 +1142,13 @@ WHERE tasks.id = :task_id;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on
+    tasks.scoped, tasks.parked_on, tasks.ask_id
 FROM tasks
 WHERE tasks.id = :task_id;
 
@@ -1093,13 +1168,13 @@ WHERE tasks.id = :task_id;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on
+    tasks.scoped, tasks.parked_on, tasks.ask_id
 FROM tasks
 WHERE tasks.dedup_key = :dedup_key;
 
@@ -1111,13 +1186,13 @@ WHERE tasks.dedup_key = :dedup_key;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on
+    tasks.scoped, tasks.parked_on, tasks.ask_id
 FROM tasks
 WHERE tasks.id IN (SELECT value FROM json_each(:ids))
 ORDER BY tasks.number;
@@ -1192,7 +1267,7 @@ ORDER BY task_scopes.task_id, task_scopes.pattern;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
     THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN
     tasks.not_before ELSE NULL END, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
@@ -1200,7 +1275,56 @@ WHERE tasks.id = :task_id AND tasks.status = 'BLOCKED'
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on;
+    updated_at, finished_at, scoped, parked_on, ask_id;
+
+-- name: task_answered
+-- why: Back into the queue with fresh attempts, reserved for a while for whoever asked.
+-- takes: seconds integer, reserved_for text, task_id text
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant, scoped boolean, parked_on integer, ask_id text
+UPDATE tasks SET status='TODO', expiries=0, parked='reserved', parked_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
+    (:seconds) || ' seconds'), reserved_for=:reserved_for, revision=(tasks.revision + 1),
+    updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tasks.id = :task_id AND tasks.status = 'BLOCKED'
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at, scoped, parked_on, ask_id;
+
+-- name: task_await
+-- why: The human took the answer back before anybody was handed it: the task waits again.
+-- takes: task_id text
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant, scoped boolean, parked_on integer, ask_id text
+UPDATE tasks SET status='BLOCKED', parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1),
+    updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), parked_on=NULL
+WHERE tasks.id = :task_id AND tasks.status = 'TODO'
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at, scoped, parked_on, ask_id;
+
+-- name: task_ask
+-- why: The ask that hangs on a task now.
+-- takes: ask_id text, task_id text
+-- gives: nothing
+UPDATE tasks SET ask_id=:ask_id
+WHERE tasks.id = :task_id;
+
+-- name: task_ask_over
+-- why: That ask is closed.
+-- takes: task_id text, ask_id text
+-- gives: nothing
+UPDATE tasks SET ask_id=NULL
+WHERE tasks.id = :task_id AND tasks.ask_id = :ask_id;
 
 -- name: task_approve
 -- why: The review is passed.
@@ -1210,14 +1334,14 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET status='DONE', reviewer=NULL, review_until=NULL, revision=(tasks.revision + 1),
     updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), finished_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE tasks.id = :task_id AND tasks.status = 'IN_REVIEW'
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on;
+    updated_at, finished_at, scoped, parked_on, ask_id;
 
 -- name: task_reject
 -- why: Back into the queue; a new round of work begins.
@@ -1227,7 +1351,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
     THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN
     tasks.not_before ELSE NULL END, reviewer=NULL, review_until=NULL, rejected_attempt=tasks.attempt,
@@ -1236,7 +1360,7 @@ WHERE tasks.id = :task_id AND tasks.status = 'IN_REVIEW'
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on;
+    updated_at, finished_at, scoped, parked_on, ask_id;
 
 -- name: task_cancel
 -- why: Nobody shall do it any more.
@@ -1246,7 +1370,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET status='CANCELLED', assigned_agent=NULL, session_id=NULL, lease_until=NULL, parked='',
     parked_until=NULL, reserved_for=NULL, reviewer=NULL, review_until=NULL, revision=(tasks.revision + 1),
     updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), finished_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), parked_on=NULL
@@ -1254,7 +1378,7 @@ WHERE tasks.id = :task_id AND tasks.status IN ('TODO', 'IN_PROGRESS', 'BLOCKED',
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on;
+    updated_at, finished_at, scoped, parked_on, ask_id;
 
 -- name: task_reopen
 -- why: Back into the queue, with fresh attempts and without a result.
@@ -1264,7 +1388,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
     THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN
     tasks.not_before ELSE NULL END, result=NULL, revision=(tasks.revision + 1),
@@ -1273,7 +1397,7 @@ WHERE tasks.id = :task_id AND tasks.status IN ('DONE', 'CANCELLED')
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on;
+    updated_at, finished_at, scoped, parked_on, ask_id;
 
 -- name: task_edit
 -- why: Change what was given; what is absent stays.
@@ -1284,7 +1408,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET title=:title, body=:body, role_boundary=:role, project=:project, priority=:priority,
     max_attempts=:max_attempts, not_before=:not_before, parked=CASE WHEN (tasks.parked = 'reserved' OR tasks.parked =
     'scope' AND tasks.project = :project) THEN tasks.parked WHEN (tasks.status = 'TODO' AND :not_before >
@@ -1297,7 +1421,7 @@ WHERE tasks.id = :task_id
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on;
+    updated_at, finished_at, scoped, parked_on, ask_id;
 
 -- name: task_touch
 -- why: Something about a task changed.
@@ -1307,13 +1431,13 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE tasks.id = :task_id
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on;
+    updated_at, finished_at, scoped, parked_on, ask_id;
 
 -- name: tasks_lock
 -- why: Several tasks, locked in one order so that two batches never wait for each other.
@@ -1323,13 +1447,13 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on
+    tasks.scoped, tasks.parked_on, tasks.ask_id
 FROM tasks
 WHERE tasks.id IN (SELECT value FROM json_each(:ids))
 ORDER BY tasks.number;
@@ -1342,13 +1466,13 @@ ORDER BY tasks.number;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET priority=:priority, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE tasks.id IN (SELECT value FROM json_each(:ids))
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on;
+    updated_at, finished_at, scoped, parked_on, ask_id;
 
 -- name: tasks_set_project
 -- why: A new project for several tasks; the scopes that others hold there are looked at anew.
@@ -1358,7 +1482,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET project=:project, parked=CASE WHEN (tasks.parked = 'scope') THEN CASE WHEN (tasks.not_before >
     strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END ELSE tasks.parked END, parked_until=CASE WHEN
     (tasks.parked = 'scope') THEN CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN
@@ -1368,7 +1492,7 @@ WHERE tasks.id IN (SELECT value FROM json_each(:ids))
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on;
+    updated_at, finished_at, scoped, parked_on, ask_id;
 
 -- name: review_claim
 -- why: Take the first submitted task that nobody reviews and that the reviewer did not work on in this round.
@@ -1378,7 +1502,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 WITH for_review AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -1398,7 +1522,7 @@ FROM for_review) AND tasks.status = 'IN_REVIEW' AND (tasks.reviewer IS NULL OR t
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on;
+    updated_at, finished_at, scoped, parked_on, ask_id;
 
 -- name: review_worked
 -- why: Whether somebody held the task in this round of work.
@@ -1607,13 +1731,13 @@ WHERE tasks.status IN ('DONE', 'CANCELLED'));
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on
+    tasks.scoped, tasks.parked_on, tasks.ask_id
 FROM tasks
 WHERE (CAST(:status AS TEXT) IS NULL OR tasks.status = :status) AND (CAST(:role AS TEXT) IS NULL OR tasks.role_boundary
     = :role) AND (CAST(:agent AS TEXT) IS NULL OR tasks.assigned_agent = :agent) AND (CAST(:project AS TEXT) IS NULL OR
@@ -1632,13 +1756,13 @@ LIMIT :limit;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on
+    tasks.scoped, tasks.parked_on, tasks.ask_id
 FROM tasks
 WHERE (CAST(:status AS TEXT) IS NULL OR tasks.status = :status) AND (CAST(:role AS TEXT) IS NULL OR tasks.role_boundary
     = :role) AND (CAST(:agent AS TEXT) IS NULL OR tasks.assigned_agent = :agent) AND (CAST(:project AS TEXT) IS NULL OR
@@ -1658,13 +1782,13 @@ LIMIT :limit;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on
+    tasks.scoped, tasks.parked_on, tasks.ask_id
 FROM tasks
 WHERE tasks.status = 'IN_PROGRESS' AND tasks.assigned_agent = :agent
 ORDER BY tasks.number
@@ -1690,13 +1814,13 @@ LIMIT :limit;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on
+    tasks.scoped, tasks.parked_on, tasks.ask_id
 FROM tasks
 WHERE tasks.number > :after
 ORDER BY tasks.number
@@ -2305,6 +2429,1052 @@ ORDER BY applied_events.event_key
 
 LIMIT :limit;
 
+-- ===== inbox: asks, responses, deliveries, annotations =====
+
+-- name: ask
+-- why: One ask with its current response.
+-- takes: ask_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE asks.id = :ask_id;
+
+-- name: ask_lock
+-- why: One ask, locked for the verb that follows.
+-- takes: ask_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at
+FROM asks
+WHERE asks.id = :ask_id;
+
+-- name: ask_at
+-- why: The live ask in a place.
+-- takes: surface text, surface_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE asks.surface = :surface AND asks.surface_id = :surface_id AND asks.closed_at IS NULL;
+
+-- name: ask_at_lock
+-- why: The same, locked.
+-- takes: surface text, surface_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at
+FROM asks
+WHERE asks.surface = :surface AND asks.surface_id = :surface_id AND asks.closed_at IS NULL;
+
+-- name: asks_at
+-- why: The live asks of several places of one kind.
+-- takes: surface text, surface_ids list
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE asks.surface = :surface AND asks.surface_id IN (SELECT value FROM json_each(:surface_ids)) AND asks.closed_at IS
+    NULL;
+
+-- name: ask_steps
+-- why: The asks that a place has had, the latest step first.
+-- takes: surface text, surface_id text, limit integer
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE asks.surface = :surface AND asks.surface_id = :surface_id
+ORDER BY asks.step_no DESC, asks.number DESC
+
+LIMIT :limit;
+
+-- name: ask_twin
+-- why: The live ask that a retry means.
+-- takes: project text, dedup_key text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE asks.project = :project AND asks.dedup_key = :dedup_key AND asks.closed_at IS NULL;
+
+-- name: ask_insert
+-- why: A new ask, unless one lives in its place or under its key: the two partial unique indexes decide.
+-- takes: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session text, timeout_seconds integer, folded text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+INSERT INTO asks (id, number, project, stream, kind, action_owner, surface, surface_id, step_no, dedup_key, blocking,
+    title, detail, next_step, impact, next_after, options, context, asked_by, session_id, expires_at, folded,
+    created_at, updated_at) VALUES (:id, :number, :project, :stream, :kind, :action_owner, :surface, :surface_id,
+    coalesce(CAST(:step_no AS BIGINT), (SELECT coalesce(max(asks.step_no), 0) + 1 AS step_no
+FROM asks
+WHERE asks.surface = :surface AND asks.surface_id = :surface_id)), :dedup_key, :blocking, :title, :detail, :next_step,
+    :impact, :next_after, :options, :context, :asked_by, :session, CASE WHEN (CAST(:timeout_seconds AS BIGINT) IS NOT
+    NULL) THEN strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (:timeout_seconds) || ' seconds') ELSE NULL END, :folded,
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) ON CONFLICT DO NOTHING
+RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, step_no, dedup_key, blocking, title,
+    detail, next_step, impact, next_after, options, context, asked_by, session_id, state, revision, snoozed_until,
+    expires_at, response_seq, handled_at, delivered_seq, seen_at, seen_by, taken_by, taken_session_id, taken_until,
+    outcome, outcome_at, closed_at, closed_by, close_reason, created_at, updated_at;
+
+-- name: ask_revise
+-- why: Other words for a locked ask.
+-- takes: title text, detail text, next_step text, impact text, next_after text, options json, context text, folded
+--   text, ask_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+UPDATE asks SET title=:title, detail=:detail, next_step=:next_step, impact=:impact, next_after=:next_after,
+    options=:options, context=:context, revision=(asks.revision + 1), folded=:folded,
+    updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE asks.id = :ask_id AND asks.closed_at IS NULL
+RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, step_no, dedup_key, blocking, title,
+    detail, next_step, impact, next_after, options, context, asked_by, session_id, state, revision, snoozed_until,
+    expires_at, response_seq, handled_at, delivered_seq, seen_at, seen_by, taken_by, taken_session_id, taken_until,
+    outcome, outcome_at, closed_at, closed_by, close_reason, created_at, updated_at;
+
+-- name: ask_again
+-- why: A clarification that was handed over is answered by other words: the human's turn again.
+-- takes: ask_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+UPDATE asks SET state='open', handled_at=NULL, seen_at=NULL, seen_by=NULL
+WHERE asks.id = :ask_id AND asks.state = 'answered' AND asks.delivered_seq = asks.response_seq
+RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, step_no, dedup_key, blocking, title,
+    detail, next_step, impact, next_after, options, context, asked_by, session_id, state, revision, snoozed_until,
+    expires_at, response_seq, handled_at, delivered_seq, seen_at, seen_by, taken_by, taken_session_id, taken_until,
+    outcome, outcome_at, closed_at, closed_by, close_reason, created_at, updated_at;
+
+-- name: ask_block
+-- why: What was asked beside the work is now what the task waits for.
+-- takes: ask_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+UPDATE asks SET blocking=true
+WHERE asks.id = :ask_id AND asks.closed_at IS NULL
+RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, step_no, dedup_key, blocking, title,
+    detail, next_step, impact, next_after, options, context, asked_by, session_id, state, revision, snoozed_until,
+    expires_at, response_seq, handled_at, delivered_seq, seen_at, seen_by, taken_by, taken_session_id, taken_until,
+    outcome, outcome_at, closed_at, closed_by, close_reason, created_at, updated_at;
+
+-- name: ask_snooze
+-- why: Out of the human's sight until then; NULL wakes it.
+-- takes: until instant, ask_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+UPDATE asks SET snoozed_until=:until
+WHERE asks.id = :ask_id AND asks.state = 'open'
+RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, step_no, dedup_key, blocking, title,
+    detail, next_step, impact, next_after, options, context, asked_by, session_id, state, revision, snoozed_until,
+    expires_at, response_seq, handled_at, delivered_seq, seen_at, seen_by, taken_by, taken_session_id, taken_until,
+    outcome, outcome_at, closed_at, closed_by, close_reason, created_at, updated_at;
+
+-- name: ask_close
+-- why: Close an ask unless a response waits that the caller was neither handed nor names.
+-- takes: outcome text, agent text, reason text, ask_id text, response_seq integer, reader text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+UPDATE asks SET state='closed', snoozed_until=NULL, outcome=:outcome, outcome_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
+    closed_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), closed_by=:agent, close_reason=:reason
+WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND (asks.handled_at IS NULL OR asks.response_seq =
+    coalesce(CAST(:response_seq AS BIGINT), -1) AND asks.delivered_seq = asks.response_seq OR CAST(:response_seq AS
+    BIGINT) IS NULL AND (EXISTS (SELECT ask_deliveries.seq
+FROM ask_deliveries
+WHERE ask_deliveries.ask_id = asks.id AND ask_deliveries.seq = asks.response_seq AND ask_deliveries.reader = :reader)))
+RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, step_no, dedup_key, blocking, title,
+    detail, next_step, impact, next_after, options, context, asked_by, session_id, state, revision, snoozed_until,
+    expires_at, response_seq, handled_at, delivered_seq, seen_at, seen_by, taken_by, taken_session_id, taken_until,
+    outcome, outcome_at, closed_at, closed_by, close_reason, created_at, updated_at;
+
+-- name: ask_acknowledge
+-- why: The agent side has finished with exactly this response, which somebody was handed; a clarification is no end.
+-- takes: outcome text, agent text, reason text, ask_id text, response_seq integer, reader text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+UPDATE asks SET state='closed', snoozed_until=NULL, outcome=:outcome, outcome_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
+    closed_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), closed_by=:agent, close_reason=:reason
+WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND asks.handled_at IS NOT NULL AND asks.outcome = '' AND
+    asks.response_seq = :response_seq AND asks.delivered_seq = asks.response_seq AND (SELECT ask_responses.kind
+FROM ask_responses
+WHERE ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq) != 'clarify' AND (asks.taken_until IS
+    NULL OR asks.taken_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') OR coalesce(asks.taken_session_id, asks.taken_by)
+    = :reader)
+RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, step_no, dedup_key, blocking, title,
+    detail, next_step, impact, next_after, options, context, asked_by, session_id, state, revision, snoozed_until,
+    expires_at, response_seq, handled_at, delivered_seq, seen_at, seen_by, taken_by, taken_session_id, taken_until,
+    outcome, outcome_at, closed_at, closed_by, close_reason, created_at, updated_at;
+
+-- name: ask_dismiss
+-- why: The human will not answer; only while nothing was answered.
+-- takes: outcome text, agent text, reason text, ask_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+UPDATE asks SET state='closed', snoozed_until=NULL, outcome=:outcome, outcome_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
+    closed_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), closed_by=:agent, close_reason=:reason
+WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND asks.state = 'open'
+RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, step_no, dedup_key, blocking, title,
+    detail, next_step, impact, next_after, options, context, asked_by, session_id, state, revision, snoozed_until,
+    expires_at, response_seq, handled_at, delivered_seq, seen_at, seen_by, taken_by, taken_session_id, taken_until,
+    outcome, outcome_at, closed_at, closed_by, close_reason, created_at, updated_at;
+
+-- name: ask_expire
+-- why: Nobody answered in time; the guard repeated.
+-- takes: outcome text, agent text, reason text, ask_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+UPDATE asks SET state='closed', snoozed_until=NULL, outcome=:outcome, outcome_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
+    closed_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), closed_by=:agent, close_reason=:reason
+WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND asks.state = 'open' AND asks.expires_at <=
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, step_no, dedup_key, blocking, title,
+    detail, next_step, impact, next_after, options, context, asked_by, session_id, state, revision, snoozed_until,
+    expires_at, response_seq, handled_at, delivered_seq, seen_at, seen_by, taken_by, taken_session_id, taken_until,
+    outcome, outcome_at, closed_at, closed_by, close_reason, created_at, updated_at;
+
+-- name: asks_due
+-- why: Asks whose time is over without an answer, the longest first.
+-- takes: limit integer
+-- gives: id text, surface text, surface_id text
+SELECT asks.id, asks.surface, asks.surface_id
+FROM asks
+WHERE asks.state = 'open' AND asks.expires_at IS NOT NULL AND asks.expires_at <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+ORDER BY asks.expires_at, asks.number
+
+LIMIT :limit;
+
+-- name: ask_respond
+-- why: The human's word replaces whatever was there and is unseen, as long as the ask lives.
+-- takes: ask_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+UPDATE asks SET state='answered', snoozed_until=NULL, response_seq=(asks.response_seq + 1),
+    handled_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), seen_at=NULL, seen_by=NULL
+WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND asks.kind = 'question'
+RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, step_no, dedup_key, blocking, title,
+    detail, next_step, impact, next_after, options, context, asked_by, session_id, state, revision, snoozed_until,
+    expires_at, response_seq, handled_at, delivered_seq, seen_at, seen_by, taken_by, taken_session_id, taken_until,
+    outcome, outcome_at, closed_at, closed_by, close_reason, created_at, updated_at;
+
+-- name: ask_answer
+-- why: What the human said in chat, unless a response waits that the recording session was not handed.
+-- takes: agent text, ask_id text, reader text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+UPDATE asks SET state='answered', snoozed_until=NULL, response_seq=(asks.response_seq + 1),
+    handled_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), delivered_seq=(asks.response_seq + 1),
+    seen_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), seen_by=:agent
+WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND asks.kind = 'question' AND (asks.handled_at IS NULL OR (EXISTS
+    (SELECT ask_deliveries.seq
+FROM ask_deliveries
+WHERE ask_deliveries.ask_id = asks.id AND ask_deliveries.seq = asks.response_seq AND ask_deliveries.reader = :reader)))
+RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, step_no, dedup_key, blocking, title,
+    detail, next_step, impact, next_after, options, context, asked_by, session_id, state, revision, snoozed_until,
+    expires_at, response_seq, handled_at, delivered_seq, seen_at, seen_by, taken_by, taken_session_id, taken_until,
+    outcome, outcome_at, closed_at, closed_by, close_reason, created_at, updated_at;
+
+-- name: ask_take_back
+-- why: The human takes a response back, as long as nobody was handed it.
+-- takes: ask_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+UPDATE asks SET state='open', response_seq=(asks.response_seq + 1), handled_at=NULL, seen_at=NULL, seen_by=NULL
+WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND asks.handled_at IS NOT NULL AND asks.delivered_seq <
+    asks.response_seq
+RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, step_no, dedup_key, blocking, title,
+    detail, next_step, impact, next_after, options, context, asked_by, session_id, state, revision, snoozed_until,
+    expires_at, response_seq, handled_at, delivered_seq, seen_at, seen_by, taken_by, taken_session_id, taken_until,
+    outcome, outcome_at, closed_at, closed_by, close_reason, created_at, updated_at;
+
+-- name: response_insert
+-- why: What was said or done, for good.
+-- takes: ask_id text, seq integer, kind text, channel text, text text, choice text, context text, ask_revision integer,
+--   said_by text, session text, client_id text, client_seq integer, action_id text, folded text
+-- gives: nothing
+INSERT INTO ask_responses (ask_id, seq, kind, channel, text, choice, context, ask_revision, said_by, session_id,
+    client_id, client_seq, action_id, folded, created_at) VALUES (:ask_id, :seq, :kind, :channel, :text, :choice,
+    :context, :ask_revision, :said_by, :session, :client_id, :client_seq, :action_id, :folded,
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now'));
+
+-- name: response_of_action
+-- why: What a client's action did when it first came.
+-- takes: ask_id text, client_id text, action_id text
+-- gives: ask_id text, seq integer, kind text, channel text, text text, choice text, context text, ask_revision integer,
+--   said_by text, session_id text, client_id text, client_seq integer, action_id text, created_at instant
+SELECT ask_responses.ask_id, ask_responses.seq, ask_responses.kind, ask_responses.channel, ask_responses.text,
+    ask_responses.choice, ask_responses.context, ask_responses.ask_revision, ask_responses.said_by,
+    ask_responses.session_id, ask_responses.client_id, ask_responses.client_seq, ask_responses.action_id,
+    ask_responses.created_at
+FROM ask_responses
+WHERE ask_responses.ask_id = :ask_id AND ask_responses.client_id = :client_id AND ask_responses.action_id = :action_id;
+
+-- name: response_last_of_client
+-- why: How far a client has come with an ask.
+-- takes: ask_id text, client_id text
+-- gives: client_seq integer
+SELECT max(ask_responses.client_seq) AS client_seq
+FROM ask_responses
+WHERE ask_responses.ask_id = :ask_id AND ask_responses.client_id = :client_id;
+
+-- name: responses_of
+-- why: What was said to an ask, the latest last.
+-- takes: ask_id text, after integer, limit integer
+-- gives: ask_id text, seq integer, kind text, channel text, text text, choice text, context text, ask_revision integer,
+--   said_by text, session_id text, client_id text, client_seq integer, action_id text, created_at instant
+SELECT ask_responses.ask_id, ask_responses.seq, ask_responses.kind, ask_responses.channel, ask_responses.text,
+    ask_responses.choice, ask_responses.context, ask_responses.ask_revision, ask_responses.said_by,
+    ask_responses.session_id, ask_responses.client_id, ask_responses.client_seq, ask_responses.action_id,
+    ask_responses.created_at
+FROM ask_responses
+WHERE ask_responses.ask_id = :ask_id AND ask_responses.seq > :after
+ORDER BY ask_responses.seq
+
+LIMIT :limit;
+
+-- name: pending_lock
+-- why: A batch of answered asks that nobody has finished with, locked: what is read next is what stays.
+-- takes: project text, after integer, limit integer
+-- gives: id text, number integer
+SELECT asks.id, asks.number
+FROM asks
+WHERE asks.handled_at IS NOT NULL AND asks.outcome = '' AND (CAST(:project AS TEXT) IS NULL OR asks.project = :project)
+    AND asks.number > :after
+ORDER BY asks.number
+
+LIMIT :limit;
+
+-- name: pending
+-- why: Those asks with their current response, and which revision of their own context the reader already has.
+-- takes: reader text, ids list
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant, context_handed integer
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at, (SELECT coalesce(max(ask_deliveries.context_revision), 0) AS
+    coalesce_1
+FROM ask_deliveries
+WHERE ask_deliveries.ask_id = asks.id AND ask_deliveries.reader = :reader) AS context_handed
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE asks.id IN (SELECT value FROM json_each(:ids)) AND asks.handled_at IS NOT NULL AND asks.outcome = ''
+ORDER BY asks.number;
+
+-- name: asks_seen
+-- why: Somebody was handed these responses; who was first stays.
+-- takes: agent text, ids list
+-- gives: nothing
+UPDATE asks SET delivered_seq=asks.response_seq, seen_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), seen_by=:agent
+WHERE asks.id IN (SELECT value FROM json_each(:ids)) AND asks.handled_at IS NOT NULL AND asks.seen_at IS NULL;
+
+-- name: delivery_record
+-- why: A response was handed to a session; the first time stays.
+-- takes: ask_id text, seq integer, reader text, agent text, context_revision integer
+-- gives: nothing
+INSERT INTO ask_deliveries (ask_id, seq, reader, agent, context_revision, first_at, last_at) VALUES (:ask_id, :seq,
+    :reader, :agent, :context_revision, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) ON
+    CONFLICT (ask_id, seq, reader) DO UPDATE SET context_revision = max(ask_deliveries.context_revision,
+    :context_revision), times = (ask_deliveries.times + 1), last_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now');
+
+-- name: deliveries_of
+-- why: Who was handed what of an ask, the latest response first.
+-- takes: ask_id text, limit integer
+-- gives: ask_id text, seq integer, reader text, agent text, context_revision integer, times integer, first_at instant,
+--   last_at instant
+SELECT ask_deliveries.ask_id, ask_deliveries.seq, ask_deliveries.reader, ask_deliveries.agent,
+    ask_deliveries.context_revision, ask_deliveries.times, ask_deliveries.first_at, ask_deliveries.last_at
+FROM ask_deliveries
+WHERE ask_deliveries.ask_id = :ask_id
+ORDER BY ask_deliveries.seq DESC, ask_deliveries.first_at, ask_deliveries.reader
+
+LIMIT :limit;
+
+-- name: ask_take
+-- why: Act on a response, alone for a while.
+-- takes: agent text, session text, seconds integer, ask_id text, reader text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+UPDATE asks SET taken_by=:agent, taken_session_id=:session, taken_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (:seconds)
+    || ' seconds')
+WHERE asks.id = :ask_id AND asks.handled_at IS NOT NULL AND asks.outcome = '' AND (asks.taken_until IS NULL OR
+    asks.taken_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') OR coalesce(asks.taken_session_id, asks.taken_by) =
+    :reader)
+RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, step_no, dedup_key, blocking, title,
+    detail, next_step, impact, next_after, options, context, asked_by, session_id, state, revision, snoozed_until,
+    expires_at, response_seq, handled_at, delivered_seq, seen_at, seen_by, taken_by, taken_session_id, taken_until,
+    outcome, outcome_at, closed_at, closed_by, close_reason, created_at, updated_at;
+
+-- name: annotation_insert
+-- why: What a human says beside an ask or a row.
+-- takes: id text, number integer, project text, ask_id text, row_id text, step_no integer, author text, text text
+-- gives: nothing
+INSERT INTO annotations (id, number, project, ask_id, row_id, step_no, author, text, created_at) VALUES (:id, :number,
+    :project, :ask_id, :row_id, :step_no, :author, :text, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'));
+
+-- name: annotation
+-- why: One annotation.
+-- takes: id text
+-- gives: id text, number integer, project text, ask_id text, row_id text, step_no integer, author text, text text,
+--   seen_at instant, seen_by text, closed_at instant, close_reason text, created_at instant, about text
+SELECT annotations.id, annotations.number, annotations.project, annotations.ask_id, annotations.row_id,
+    annotations.step_no, annotations.author, annotations.text, annotations.seen_at, annotations.seen_by,
+    annotations.closed_at, annotations.close_reason, annotations.created_at, coalesce(asks.title, board_rows.label) AS
+    about
+FROM annotations LEFT OUTER JOIN asks ON asks.id = annotations.ask_id LEFT OUTER JOIN board_rows ON board_rows.id =
+    annotations.row_id
+WHERE annotations.id = :id;
+
+-- name: annotations_of
+-- why: What was said beside an ask, or beside a row, in order.
+-- takes: ask_id text, row_id text, limit integer
+-- gives: id text, number integer, project text, ask_id text, row_id text, step_no integer, author text, text text,
+--   seen_at instant, seen_by text, closed_at instant, close_reason text, created_at instant, about text
+SELECT annotations.id, annotations.number, annotations.project, annotations.ask_id, annotations.row_id,
+    annotations.step_no, annotations.author, annotations.text, annotations.seen_at, annotations.seen_by,
+    annotations.closed_at, annotations.close_reason, annotations.created_at, coalesce(asks.title, board_rows.label) AS
+    about
+FROM annotations LEFT OUTER JOIN asks ON asks.id = annotations.ask_id LEFT OUTER JOIN board_rows ON board_rows.id =
+    annotations.row_id
+WHERE (CAST(:ask_id AS TEXT) IS NULL OR annotations.ask_id = :ask_id) AND (CAST(:row_id AS TEXT) IS NULL OR
+    annotations.row_id = :row_id) AND annotations.close_reason != 'withdrawn'
+ORDER BY annotations.number
+
+LIMIT :limit;
+
+-- name: annotation_take_back
+-- why: The human takes words back, as long as nobody was handed them.
+-- takes: id text
+-- gives: id text, project text
+UPDATE annotations SET closed_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), close_reason='withdrawn'
+WHERE annotations.id = :id AND annotations.closed_at IS NULL AND annotations.seen_at IS NULL
+RETURNING id, project;
+
+-- name: annotation_acknowledge
+-- why: An agent has taken note, after somebody was handed it.
+-- takes: id text
+-- gives: id text, project text
+UPDATE annotations SET closed_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), close_reason='acknowledged'
+WHERE annotations.id = :id AND annotations.closed_at IS NULL AND annotations.seen_at IS NOT NULL
+RETURNING id, project;
+
+-- name: annotations_lock
+-- why: A batch of words that a session was not handed, locked: nobody takes them back in between.
+-- takes: reader text, project text, limit integer
+-- gives: id text
+SELECT annotations.id
+FROM annotations
+WHERE annotations.closed_at IS NULL AND NOT (EXISTS (SELECT annotation_deliveries.reader
+FROM annotation_deliveries
+WHERE annotation_deliveries.annotation_id = annotations.id AND annotation_deliveries.reader = :reader)) AND
+    (CAST(:project AS TEXT) IS NULL OR annotations.project = :project)
+ORDER BY annotations.number
+
+LIMIT :limit;
+
+-- name: annotations_pending
+-- why: Those words as they stand now.
+-- takes: ids list
+-- gives: id text, number integer, project text, ask_id text, row_id text, step_no integer, author text, text text,
+--   seen_at instant, seen_by text, closed_at instant, close_reason text, created_at instant, about text
+SELECT annotations.id, annotations.number, annotations.project, annotations.ask_id, annotations.row_id,
+    annotations.step_no, annotations.author, annotations.text, annotations.seen_at, annotations.seen_by,
+    annotations.closed_at, annotations.close_reason, annotations.created_at, coalesce(asks.title, board_rows.label) AS
+    about
+FROM annotations LEFT OUTER JOIN asks ON asks.id = annotations.ask_id LEFT OUTER JOIN board_rows ON board_rows.id =
+    annotations.row_id
+WHERE annotations.id IN (SELECT value FROM json_each(:ids)) AND annotations.closed_at IS NULL
+ORDER BY annotations.number;
+
+-- name: annotations_seen
+-- why: Somebody was handed these words; who was first stays.
+-- takes: agent text, ids list
+-- gives: nothing
+UPDATE annotations SET seen_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), seen_by=:agent
+WHERE annotations.id IN (SELECT value FROM json_each(:ids)) AND annotations.seen_at IS NULL;
+
+-- name: annotation_record
+-- why: A session was handed these words.
+-- takes: id text, reader text, agent text
+-- gives: nothing
+INSERT INTO annotation_deliveries (annotation_id, reader, agent, first_at) VALUES (:id, :reader, :agent,
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) ON CONFLICT (annotation_id, reader) DO NOTHING;
+
+-- name: asks_list
+-- why: A page of asks by number.
+-- takes: state text, project text, kind text, asked_by text, after integer, limit integer
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE (CAST(:state AS TEXT) IS NULL OR asks.state = :state) AND (CAST(:project AS TEXT) IS NULL OR asks.project =
+    :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT) IS NULL OR
+    asks.asked_by = :asked_by) AND asks.number > :after
+ORDER BY asks.number
+
+LIMIT :limit;
+
+-- name: asks_attention
+-- why: A page of what needs the human now.
+-- takes: project text, kind text, asked_by text, after integer, limit integer
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE asks.closed_at IS NULL AND asks.state = 'open' AND asks.kind = 'question' AND (asks.snoozed_until IS NULL OR
+    asks.snoozed_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND NOT (EXISTS (SELECT projects.name
+FROM projects
+WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
+FROM asks AS newer
+WHERE newer.project = projects.name AND newer.created_at > projects.closed_at)) AND NOT (EXISTS (SELECT boards.id
+FROM boards
+WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND (CAST(:project AS TEXT) IS NULL
+    OR asks.project = :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT) IS
+    NULL OR asks.asked_by = :asked_by) AND asks.number > :after
+ORDER BY asks.number
+
+LIMIT :limit;
+
+-- name: asks_unhandled
+-- why: A page of what humans have finished with, and agents have not.
+-- takes: project text, kind text, asked_by text, after integer, limit integer
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE asks.handled_at IS NOT NULL AND asks.outcome = '' AND (CAST(:project AS TEXT) IS NULL OR asks.project = :project)
+    AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT) IS NULL OR asks.asked_by =
+    :asked_by) AND asks.number > :after
+ORDER BY asks.number
+
+LIMIT :limit;
+
+-- name: asks_search
+-- why: A page of asks whose words, or whose responses' words, hold a text; literal and case-folded.
+-- takes: needle text, project text, kind text, asked_by text, after integer, limit integer
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE (instr(asks.folded, :needle) > 0 OR (EXISTS (SELECT ask_responses.seq
+FROM ask_responses
+WHERE ask_responses.ask_id = asks.id AND instr(ask_responses.folded, :needle) > 0))) AND (CAST(:project AS TEXT) IS NULL
+    OR asks.project = :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT) IS
+    NULL OR asks.asked_by = :asked_by) AND asks.number > :after
+ORDER BY asks.number
+
+LIMIT :limit;
+
+-- name: attention_count
+-- why: How many asks need the human now.
+-- takes: project text
+-- gives: count integer
+SELECT count(asks.number) AS count
+FROM asks
+WHERE asks.closed_at IS NULL AND asks.state = 'open' AND asks.kind = 'question' AND (asks.snoozed_until IS NULL OR
+    asks.snoozed_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND NOT (EXISTS (SELECT projects.name
+FROM projects
+WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
+FROM asks AS newer
+WHERE newer.project = projects.name AND newer.created_at > projects.closed_at)) AND NOT (EXISTS (SELECT boards.id
+FROM boards
+WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND (CAST(:project AS TEXT) IS NULL
+    OR asks.project = :project);
+
+-- name: asks_open_count
+-- why: How many asks of a project wait for the human.
+-- takes: project text
+-- gives: count integer
+SELECT count(asks.number) AS count
+FROM asks
+WHERE asks.closed_at IS NULL AND asks.state = 'open' AND asks.kind = 'question' AND (CAST(:project AS TEXT) IS NULL OR
+    asks.project = :project);
+
+-- name: project_close
+-- why: The human is done with a project.
+-- takes: name text
+-- gives: nothing
+UPDATE projects SET closed_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE projects.name = :name;
+
+-- name: project_reopen
+-- why: And wants to see it again.
+-- takes: name text
+-- gives: nothing
+UPDATE projects SET closed_at=NULL
+WHERE projects.name = :name;
+
+-- ===== inbox: boards and their rows =====
+
+-- name: board
+-- why: One board, for whoever only looks.
+-- takes: project text, title text
+-- gives: id text, number integer, project text, title text, status text, stream text, created_by text, revision
+--   integer, created_at instant, updated_at instant, archived_at instant, archived_by text
+SELECT boards.id, boards.number, boards.project, boards.title, boards.status, boards.stream, boards.created_by,
+    boards.revision, boards.created_at, boards.updated_at, boards.archived_at, boards.archived_by
+FROM boards
+WHERE boards.project = :project AND boards.title = :title;
+
+-- name: board_lock
+-- why: One board, locked for the write that follows.
+-- takes: project text, title text
+-- gives: id text, number integer, project text, title text, status text, stream text, created_by text, revision
+--   integer, created_at instant, updated_at instant, archived_at instant, archived_by text
+SELECT boards.id, boards.number, boards.project, boards.title, boards.status, boards.stream, boards.created_by,
+    boards.revision, boards.created_at, boards.updated_at, boards.archived_at, boards.archived_by
+FROM boards
+WHERE boards.project = :project AND boards.title = :title;
+
+-- name: board_insert
+-- why: A new board; one of each title in a project, by constraint.
+-- takes: id text, number integer, project text, title text, stream text, agent text
+-- gives: id text, number integer, project text, title text, status text, stream text, created_by text, revision
+--   integer, created_at instant, updated_at instant, archived_at instant, archived_by text
+INSERT INTO boards (id, number, project, title, stream, created_by, created_at, updated_at) VALUES (:id, :number,
+    :project, :title, :stream, :agent, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) ON
+    CONFLICT (project, title) DO NOTHING
+RETURNING id, number, project, title, status, stream, created_by, revision, created_at, updated_at, archived_at,
+    archived_by;
+
+-- name: board_write
+-- why: What a write left a board at; the revision moves where its list of rows or its status did.
+-- takes: status text, moved integer, agent text, id text
+-- gives: id text, number integer, project text, title text, status text, stream text, created_by text, revision
+--   integer, created_at instant, updated_at instant, archived_at instant, archived_by text
+UPDATE boards SET status=:status, revision=(boards.revision + :moved), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
+    archived_at=CASE WHEN (:status = 'active') THEN NULL ELSE coalesce(boards.archived_at,
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) END, archived_by=CASE WHEN (:status = 'active') THEN NULL ELSE
+    coalesce(boards.archived_by, :agent) END
+WHERE boards.id = :id
+RETURNING id, number, project, title, status, stream, created_by, revision, created_at, updated_at, archived_at,
+    archived_by;
+
+-- name: board_archive
+-- why: Set aside a board that is active, at the revision that the caller shows, if it shows one.
+-- takes: agent text, project text, title text, version integer
+-- gives: id text, number integer, project text, title text, status text, stream text, created_by text, revision
+--   integer, created_at instant, updated_at instant, archived_at instant, archived_by text
+UPDATE boards SET status='archived', revision=(boards.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
+    archived_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), archived_by=:agent
+WHERE boards.project = :project AND boards.title = :title AND boards.status = 'active' AND (CAST(:version AS BIGINT) IS
+    NULL OR boards.revision = :version)
+RETURNING id, number, project, title, status, stream, created_by, revision, created_at, updated_at, archived_at,
+    archived_by;
+
+-- name: board_unarchive
+-- why: Bring back a board that is archived, at the revision that the caller shows, if it shows one.
+-- takes: project text, title text, version integer
+-- gives: id text, number integer, project text, title text, status text, stream text, created_by text, revision
+--   integer, created_at instant, updated_at instant, archived_at instant, archived_by text
+UPDATE boards SET status='active', revision=(boards.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
+    archived_at=NULL, archived_by=NULL
+WHERE boards.project = :project AND boards.title = :title AND boards.status = 'archived' AND (CAST(:version AS BIGINT)
+    IS NULL OR boards.revision = :version)
+RETURNING id, number, project, title, status, stream, created_by, revision, created_at, updated_at, archived_at,
+    archived_by;
+
+-- name: boards_list
+-- why: Boards, the latest change first.
+-- takes: project text, all integer, limit integer
+-- gives: id text, number integer, project text, title text, status text, stream text, created_by text, revision
+--   integer, created_at instant, updated_at instant, archived_at instant, archived_by text
+SELECT boards.id, boards.number, boards.project, boards.title, boards.status, boards.stream, boards.created_by,
+    boards.revision, boards.created_at, boards.updated_at, boards.archived_at, boards.archived_by
+FROM boards
+WHERE (CAST(:project AS TEXT) IS NULL OR boards.project = :project) AND (CAST(:all AS BIGINT) = 1 OR boards.status =
+    'active')
+ORDER BY boards.updated_at DESC, boards.number DESC
+
+LIMIT :limit;
+
+-- name: boards_standing
+-- why: How the rows of boards stand, and how many of a human's words on them nobody was handed.
+-- takes: ids list
+-- gives: id text, tracked integer, partial integer, missing integer, na integer, done integer, blocked integer,
+--   last_position integer, unseen integer
+SELECT boards.id, count(CASE WHEN (board_rows.status = 'tracked') THEN board_rows.id END) AS tracked, count(CASE WHEN
+    (board_rows.status = 'partial') THEN board_rows.id END) AS partial, count(CASE WHEN (board_rows.status = 'missing')
+    THEN board_rows.id END) AS missing, count(CASE WHEN (board_rows.status = 'na') THEN board_rows.id END) AS na,
+    count(CASE WHEN (board_rows.status = 'done') THEN board_rows.id END) AS done, count(CASE WHEN (board_rows.status =
+    'blocked') THEN board_rows.id END) AS blocked, coalesce(max(board_rows.position), 0) AS last_position, (SELECT
+    count(annotations.id) AS count_1
+FROM annotations JOIN board_rows AS any_row ON any_row.id = annotations.row_id
+WHERE any_row.board_id = boards.id AND annotations.seen_at IS NULL AND annotations.closed_at IS NULL) AS unseen
+FROM boards LEFT OUTER JOIN board_rows ON board_rows.board_id = boards.id AND board_rows.removed_at IS NULL
+WHERE boards.id IN (SELECT value FROM json_each(:ids))
+GROUP BY boards.id;
+
+-- name: board_rows_lock
+-- why: The rows of a board in order, and those set aside whose labels are named; locked for the write that follows.
+-- takes: board_id text, labels list
+-- gives: id text, number integer, board_id text, label text, status text, position integer, note text, next_step text,
+--   action_owner text, impact text, next_after text, options json, context text, outcome text, outcome_at instant,
+--   step_no integer, revision integer, created_at instant, updated_at instant, removed_at instant
+SELECT board_rows.id, board_rows.number, board_rows.board_id, board_rows.label, board_rows.status, board_rows.position,
+    board_rows.note, board_rows.next_step, board_rows.action_owner, board_rows.impact, board_rows.next_after,
+    board_rows.options, board_rows.context, board_rows.outcome, board_rows.outcome_at, board_rows.step_no,
+    board_rows.revision, board_rows.created_at, board_rows.updated_at, board_rows.removed_at
+FROM board_rows
+WHERE board_rows.board_id = :board_id AND (board_rows.removed_at IS NULL OR board_rows.label IN (SELECT value FROM
+    json_each(:labels)))
+ORDER BY board_rows.position, board_rows.number;
+
+-- name: board_row_lock
+-- why: One row, locked: whoever closes the ask that makes it blocked comes before or after whoever writes it.
+-- takes: row_id text
+-- gives: id text, number integer, board_id text, label text, status text, position integer, note text, next_step text,
+--   action_owner text, impact text, next_after text, options json, context text, outcome text, outcome_at instant,
+--   step_no integer, revision integer, created_at instant, updated_at instant, removed_at instant
+SELECT board_rows.id, board_rows.number, board_rows.board_id, board_rows.label, board_rows.status, board_rows.position,
+    board_rows.note, board_rows.next_step, board_rows.action_owner, board_rows.impact, board_rows.next_after,
+    board_rows.options, board_rows.context, board_rows.outcome, board_rows.outcome_at, board_rows.step_no,
+    board_rows.revision, board_rows.created_at, board_rows.updated_at, board_rows.removed_at
+FROM board_rows
+WHERE board_rows.id = :row_id;
+
+-- name: board_row
+-- why: One row by its label, for whoever only says something beside it.
+-- takes: board_id text, label text
+-- gives: id text, number integer, board_id text, label text, status text, position integer, note text, next_step text,
+--   action_owner text, impact text, next_after text, options json, context text, outcome text, outcome_at instant,
+--   step_no integer, revision integer, created_at instant, updated_at instant, removed_at instant
+SELECT board_rows.id, board_rows.number, board_rows.board_id, board_rows.label, board_rows.status, board_rows.position,
+    board_rows.note, board_rows.next_step, board_rows.action_owner, board_rows.impact, board_rows.next_after,
+    board_rows.options, board_rows.context, board_rows.outcome, board_rows.outcome_at, board_rows.step_no,
+    board_rows.revision, board_rows.created_at, board_rows.updated_at, board_rows.removed_at
+FROM board_rows
+WHERE board_rows.board_id = :board_id AND board_rows.label = :label;
+
+-- name: board_row_named
+-- why: One row by its label, locked for the write that follows; also one that was set aside.
+-- takes: board_id text, label text
+-- gives: id text, number integer, board_id text, label text, status text, position integer, note text, next_step text,
+--   action_owner text, impact text, next_after text, options json, context text, outcome text, outcome_at instant,
+--   step_no integer, revision integer, created_at instant, updated_at instant, removed_at instant
+SELECT board_rows.id, board_rows.number, board_rows.board_id, board_rows.label, board_rows.status, board_rows.position,
+    board_rows.note, board_rows.next_step, board_rows.action_owner, board_rows.impact, board_rows.next_after,
+    board_rows.options, board_rows.context, board_rows.outcome, board_rows.outcome_at, board_rows.step_no,
+    board_rows.revision, board_rows.created_at, board_rows.updated_at, board_rows.removed_at
+FROM board_rows
+WHERE board_rows.board_id = :board_id AND board_rows.label = :label;
+
+-- name: board_row_insert
+-- why: A new row; one of each label on a board, by constraint.
+-- takes: id text, number integer, board_id text, label text, status text, position integer, note text, next_step text,
+--   action_owner text, impact text, next_after text, options json, context text, outcome text, step_no integer
+-- gives: id text, number integer, board_id text, label text, status text, position integer, note text, next_step text,
+--   action_owner text, impact text, next_after text, options json, context text, outcome text, outcome_at instant,
+--   step_no integer, revision integer, created_at instant, updated_at instant, removed_at instant
+INSERT INTO board_rows (id, number, board_id, label, status, position, note, next_step, action_owner, impact,
+    next_after, options, context, outcome, outcome_at, step_no, created_at, updated_at) VALUES (:id, :number, :board_id,
+    :label, :status, :position, :note, :next_step, :action_owner, :impact, :next_after, :options, :context, :outcome,
+    CASE WHEN (:outcome = '') THEN NULL ELSE strftime('%Y-%m-%dT%H:%M:%fZ', 'now') END, :step_no,
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+RETURNING id, number, board_id, label, status, position, note, next_step, action_owner, impact, next_after, options,
+    context, outcome, outcome_at, step_no, revision, created_at, updated_at, removed_at;
+
+-- name: board_row_write
+-- why: What an agent wrote of a row, at the revision that it was read at; one that was set aside is back with it.
+-- takes: status text, position integer, note text, next_step text, action_owner text, impact text, next_after text,
+--   options json, context text, outcome text, step_no integer, id text, revision integer
+-- gives: id text, number integer, board_id text, label text, status text, position integer, note text, next_step text,
+--   action_owner text, impact text, next_after text, options json, context text, outcome text, outcome_at instant,
+--   step_no integer, revision integer, created_at instant, updated_at instant, removed_at instant
+UPDATE board_rows SET status=:status, position=:position, note=:note, next_step=:next_step, action_owner=:action_owner,
+    impact=:impact, next_after=:next_after, options=:options, context=:context, outcome=:outcome, outcome_at=CASE WHEN
+    (:outcome = '') THEN NULL WHEN (:outcome = board_rows.outcome) THEN board_rows.outcome_at ELSE
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now') END, step_no=:step_no, revision=(board_rows.revision + 1),
+    updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), removed_at=NULL
+WHERE board_rows.id = :id AND board_rows.revision = :revision
+RETURNING id, number, board_id, label, status, position, note, next_step, action_owner, impact, next_after, options,
+    context, outcome, outcome_at, step_no, revision, created_at, updated_at, removed_at;
+
+-- name: board_row_place
+-- why: Where a row stands on its board; no change of the row itself.
+-- takes: position integer, id text
+-- gives: nothing
+UPDATE board_rows SET position=:position
+WHERE board_rows.id = :id;
+
+-- name: board_rows_set_aside
+-- why: Rows that a whole board left out: kept with their words and steps, off the list.
+-- takes: ids list
+-- gives: nothing
+UPDATE board_rows SET revision=(board_rows.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
+    removed_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE board_rows.id IN (SELECT value FROM json_each(:ids)) AND board_rows.removed_at IS NULL;
+
+-- name: board_row_unblock
+-- why: The ask of a row's step was closed where it stood: it is no longer the human's turn.
+-- takes: outcome text, row_id text, step_no integer
+-- gives: nothing
+UPDATE board_rows SET status='tracked', outcome=:outcome, outcome_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
+    revision=(board_rows.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE board_rows.id = :row_id AND board_rows.status = 'blocked' AND board_rows.step_no = :step_no;
+
+-- name: board_rows_listed
+-- why: The rows of a board in order.
+-- takes: board_id text, limit integer
+-- gives: id text, number integer, board_id text, label text, status text, position integer, note text, next_step text,
+--   action_owner text, impact text, next_after text, options json, context text, outcome text, outcome_at instant,
+--   step_no integer, revision integer, created_at instant, updated_at instant, removed_at instant
+SELECT board_rows.id, board_rows.number, board_rows.board_id, board_rows.label, board_rows.status, board_rows.position,
+    board_rows.note, board_rows.next_step, board_rows.action_owner, board_rows.impact, board_rows.next_after,
+    board_rows.options, board_rows.context, board_rows.outcome, board_rows.outcome_at, board_rows.step_no,
+    board_rows.revision, board_rows.created_at, board_rows.updated_at, board_rows.removed_at
+FROM board_rows
+WHERE board_rows.board_id = :board_id AND board_rows.removed_at IS NULL
+ORDER BY board_rows.position, board_rows.number
+
+LIMIT :limit;
+
+-- name: board_rows_aside
+-- why: Rows of a board that were set aside, the latest first.
+-- takes: board_id text, limit integer
+-- gives: id text, number integer, board_id text, label text, status text, position integer, note text, next_step text,
+--   action_owner text, impact text, next_after text, options json, context text, outcome text, outcome_at instant,
+--   step_no integer, revision integer, created_at instant, updated_at instant, removed_at instant
+SELECT board_rows.id, board_rows.number, board_rows.board_id, board_rows.label, board_rows.status, board_rows.position,
+    board_rows.note, board_rows.next_step, board_rows.action_owner, board_rows.impact, board_rows.next_after,
+    board_rows.options, board_rows.context, board_rows.outcome, board_rows.outcome_at, board_rows.step_no,
+    board_rows.revision, board_rows.created_at, board_rows.updated_at, board_rows.removed_at
+FROM board_rows
+WHERE board_rows.board_id = :board_id AND board_rows.removed_at IS NOT NULL
+ORDER BY board_rows.removed_at DESC, board_rows.number DESC
+
+LIMIT :limit;
+
+-- name: board_row_words
+-- why: What humans said beside rows, the latest first.
+-- takes: row_ids list, all integer, limit integer
+-- gives: id text, number integer, project text, ask_id text, row_id text, step_no integer, author text, text text,
+--   seen_at instant, seen_by text, closed_at instant, close_reason text, created_at instant, about text
+SELECT annotations.id, annotations.number, annotations.project, annotations.ask_id, annotations.row_id,
+    annotations.step_no, annotations.author, annotations.text, annotations.seen_at, annotations.seen_by,
+    annotations.closed_at, annotations.close_reason, annotations.created_at, board_rows.label AS about
+FROM annotations JOIN board_rows ON board_rows.id = annotations.row_id
+WHERE annotations.row_id IN (SELECT value FROM json_each(:row_ids)) AND annotations.close_reason != 'withdrawn' AND
+    (CAST(:all AS BIGINT) = 1 OR annotations.closed_at IS NULL)
+ORDER BY annotations.number DESC
+
+LIMIT :limit;
+
 -- ===== checkup: rows that contradict one another, and their repair =====
 
 -- name: wrong_holders
@@ -2443,7 +3613,7 @@ RETURNING met;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET unmet_dependencies=(SELECT count(task_dependencies.task_id) AS count_1
 FROM task_dependencies
 WHERE task_dependencies.task_id = tasks.id AND task_dependencies.met IS false), revision=(tasks.revision + 1),
@@ -2454,7 +3624,7 @@ WHERE task_dependencies.task_id = tasks.id AND task_dependencies.met IS false)
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on;
+    updated_at, finished_at, scoped, parked_on, ask_id;
 
 -- name: wrong_leases
 -- why: Leases whose task, worktree or session is over.
@@ -2498,7 +3668,7 @@ LIMIT :limit;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET parked=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END,
     parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.not_before ELSE NULL
     END, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), parked_on=NULL
@@ -2506,7 +3676,7 @@ WHERE tasks.id = :task_id
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on;
+    updated_at, finished_at, scoped, parked_on, ask_id;
 
 -- name: wrong_cursors
 -- why: Consumers that read beyond the end of the log.

@@ -1,0 +1,186 @@
+"""Boards: titled tables of rows that a human watches."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from coordinate.cli.shared import Call, choice, command, given, read_file, read_text
+from coordinate.states import ACTION_OWNERS, ROW_STATUSES
+
+FORMAT = """
+    \b
+    The file is a JSON list of rows, or an object of rows and board_version. A
+    row has a label, and what is to change of: status, note, next_step,
+    action_owner, impact, next_after, options, context, outcome, response_seq;
+    with its revision, unless it is new or says nothing new.
+    `[{"label": "Docs"}, {"label": "API", "revision": 2, "status": "done"}]`
+    An option is a label, or an object of label, detail and recommended.
+"""
+
+title_argument = click.argument("title", metavar="TITLE")
+label_argument = click.argument("label", metavar="LABEL")
+project_option = choice("--project", help="Of which project. Default: default.")
+version_option = click.option(
+    "--version", "board_version", type=int, metavar="N", help="The board's revision, as read."
+)
+step_options = (
+    click.option("--note", help="Where it stands; in short what is asked."),
+    click.option("--next-step", help="The one thing that the human is to do."),
+    click.option("--owner", "action_owner", type=click.Choice(ACTION_OWNERS), help="What the human gives."),
+    click.option("--impact", help="What waits for it."),
+    click.option("--next-after", help="What comes after it."),
+    click.option("--option", "options", multiple=True, metavar="LABEL", help="A choice of theirs; 2 to 4 times."),
+    click.option("--recommend", metavar="LABEL", help="Which of the options you would choose."),
+    click.option("--context", help="The long background."),
+    click.option("--context-file", metavar="FILE", help="The same from a file; - is stdin."),
+    click.option("--outcome", help="What came of the human's last step."),
+    click.option("--response", "response_seq", type=int, metavar="SEQ", help="Which response was acted on."),
+)
+
+
+def describing_a_step(function: Any) -> Any:
+    """The options that say what the human is to do, and what came of the step before."""
+    for option in reversed(step_options):
+        function = option(function)
+    return function
+
+
+@command("upsert", example='coordinate board upsert "Release 2" rows.json --version 3', more=FORMAT)
+@title_argument
+@click.argument("file", metavar="FILE")
+@version_option
+@click.option("--stream", help="Which branch or line of work it is about.")
+@project_option
+def upsert(call: Call, file: str, board_version: int | None, **wanted: Any) -> None:
+    """Write a whole board from a file (- is stdin): its rows in their order. A new board needs no --version.
+
+    What a row leaves out keeps its value; a row that is left out is set aside with its words and steps. Exit 4 when
+    somebody changed the board or a row since; the error says the current numbers.
+    """
+    rows, in_file = _rows_of(read_file(file))
+    if board_version is not None and in_file is not None:
+        raise click.UsageError("give the board's revision once: with --version, or in the file")
+    version = in_file if board_version is None else board_version
+    with call.board() as board:
+        call.show(board.board_upsert(rows=rows, board_version=version, **given(**wanted)))
+
+
+@command("row", example='coordinate board row "Release 2" Docs --revision 3 --status partial --note "two pages left"')
+@title_argument
+@label_argument
+@click.option("--revision", "expected_revision", type=int, metavar="N", help="The row's revision, as read.")
+@click.option("--status", type=click.Choice(ROW_STATUSES), help="Where it stands; blocked is the human's turn.")
+@describing_a_step
+@project_option
+def row(call: Call, **wanted: Any) -> None:
+    """Write one row; a row or a board that is not there is made, without --revision. What is not given stays.
+
+    --status blocked asks the human: --owner, --impact, --next-step, and --option for a decision or an approval. Any
+    other status ends that: --response says which response was acted on, --outcome what came of it. Exit 4 when somebody
+    changed the row, or the human spoke again.
+    """
+    with call.board() as board:
+        call.show(board.board_row(**_said(**wanted)))
+
+
+@command(
+    "advance",
+    example='coordinate board advance "Release 2" Key --revision 4 --version 1 --response 1 --owner task'
+    ' --note "the key is new" --next-step "publish" --impact "nobody can install it"',
+)
+@title_argument
+@label_argument
+@click.option("--revision", "expected_revision", type=int, required=True, metavar="N", help="The row's, as read.")
+@click.option("--version", "board_version", type=int, required=True, metavar="N", help="The board's, as read.")
+@describing_a_step
+@project_option
+def advance(call: Call, **wanted: Any) -> None:
+    """Set the human's next step on a row; the one before is closed and stays readable.
+
+    Needs --note, --next-step, --owner and --impact. Of several at once one wins; the others exit 4, and the error says
+    the current numbers.
+    """
+    for name in ("note", "next_step", "action_owner", "impact"):
+        if wanted[name] is None:
+            raise click.UsageError(f"the next step needs --{name.replace('action_', '').replace('_', '-')}")
+    with call.board() as board:
+        call.show(board.board_advance(**_said(**wanted)))
+
+
+@command("get", example='coordinate board get "Release 2" --full')
+@title_argument
+@click.option("--full", is_flag=True, help="Also contexts, earlier steps, all words, and rows that were set aside.")
+@project_option
+def get(call: Call, full: bool, **wanted: Any) -> None:
+    """Show a board: its rows in order, what the human is asked and said, and the revisions to show with a write."""
+    with call.board() as board:
+        call.show(board.board_get(full=full, **given(**wanted)))
+
+
+@command("list", example="coordinate board list --archived")
+@choice("--project", help="Only of this project.")
+@click.option("--archived", is_flag=True, help="Also those that are archived.")
+@click.option("--limit", type=int, help="At most so many.")
+def list_boards(call: Call, archived: bool, **wanted: Any) -> None:
+    """List boards with their progress, the latest change first."""
+    with call.board() as board:
+        call.show(board.board_list(archived=archived, **given(**wanted)))
+
+
+@command("annotate", example='coordinate board annotate "Release 2" Docs "say it shorter"')
+@title_argument
+@label_argument
+@click.argument("text", metavar="TEXT")
+@project_option
+def annotate(call: Call, **wanted: Any) -> None:
+    """Say something beside a row; every session that polls is handed it once. It changes no revision."""
+    with call.board() as board:
+        call.show(board.board_annotate(**given(**wanted)))
+
+
+@command("archive", example='coordinate board archive "Release 2"')
+@title_argument
+@version_option
+@project_option
+def archive(call: Call, **wanted: Any) -> None:
+    """Take a board off the list. Nothing of it is lost, its asks stay, and a later write brings it back."""
+    with call.board() as board:
+        call.show(board.board_archive(**given(**wanted)))
+
+
+@command("unarchive", example='coordinate board unarchive "Release 2"')
+@title_argument
+@version_option
+@project_option
+def unarchive(call: Call, **wanted: Any) -> None:
+    """Bring an archived board back."""
+    with call.board() as board:
+        call.show(board.board_unarchive(**given(**wanted)))
+
+
+def _said(
+    *, options: tuple[str, ...], recommend: str | None, context: str | None, context_file: str | None, **wanted: Any
+) -> dict[str, Any]:
+    """What was said of a step, as the operation takes it."""
+    if recommend is not None and recommend not in options:
+        raise click.UsageError("--recommend names one of the --option labels")
+    choices = [{"label": each, "recommended": True} if each == recommend else each for each in options]
+    return given(options=choices or None, context=read_text(context, context_file, "context"), **wanted)
+
+
+def _rows_of(text: str) -> tuple[Any, int | None]:
+    """The rows of a file, and the board's revision if it names one."""
+    from coordinate import errors
+
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as wrong:
+        raise errors.InvalidInput(f"the file is not JSON: {wrong}", field="rows") from None
+    if not isinstance(found, dict):
+        return found, None
+    if unknown := found.keys() - {"rows", "board_version"}:
+        raise errors.InvalidInput(f"a board's file has rows and board_version, not {min(unknown)!r}", field="rows")
+    return found.get("rows", []), found.get("board_version")

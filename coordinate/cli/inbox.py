@@ -1,0 +1,338 @@
+"""The inbox: what agents ask of humans, what humans say, and what agents do with it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from coordinate.cli.shared import DURATION, MOMENT, Call, command, given, read_text
+from coordinate.states import ACTION_OWNERS, ASK_KINDS, ASK_STATES, RESPONSE_KINDS
+
+if TYPE_CHECKING:
+    from coordinate.records import Ask
+    from coordinate.service import Coordinator
+
+WATCH_SECONDS = 2.0
+
+ask_argument = click.argument("ask", metavar="ASK-ID")
+project_option = click.option("--project", help="Only of this project.")
+limit_option = click.option("--limit", type=int, help="At most so many.")
+full_option = click.option("--full", is_flag=True, help="With the ask's own context, though the session has it.")
+reason_option = click.option("--reason", help="Why.")
+kind_option = click.option("--kind", type=click.Choice(RESPONSE_KINDS), help="Default: answer.")
+choice_option = click.option("--choice", metavar="LABEL", help="The option that was chosen.")
+direction_option = click.option("--context", help="Further direction.")
+page_option = click.option("--after", type=int, metavar="NUMBER", help="Go on behind the ask of this number.")
+word_options = (
+    click.option("--detail", help="The ask in short."),
+    click.option("--next-step", help="The one thing that the human is to do."),
+    click.option("--impact", help="What waits for it; every question says it."),
+    click.option("--next-after", help="What comes after it."),
+    click.option("--option", "options", multiple=True, metavar="LABEL", help="A choice of theirs; 2 to 4 times."),
+    click.option("--recommend", metavar="LABEL", help="Which of the options you would choose."),
+    click.option("--context", help="The long background."),
+    click.option("--context-file", metavar="FILE", help="The same from a file; - is stdin."),
+)
+
+
+def in_words(function: Any) -> Any:
+    """The options that say what is asked."""
+    for option in reversed(word_options):
+        function = option(function)
+    return function
+
+
+def _words(options: tuple[str, ...], recommend: str | None, context: str | None, context_file: str | None) -> Any:
+    if recommend is not None and recommend not in options:
+        raise click.UsageError("--recommend names none of the options")
+    chosen = [{"label": each, **({"recommended": True} if each == recommend else {})} for each in options]
+    return given(options=chosen or None, context=read_text(context, context_file, "context"))
+
+
+# --- what an agent asks -----------------------------------------------------------------------------------------------
+
+
+@command(
+    "ask",
+    example='coordinate inbox ask "Which colour?" --owner decision --option red --option blue'
+    ' --impact "the logo waits"',
+)
+@click.argument("title", metavar="TITLE")
+@click.option("--owner", "action_owner", type=click.Choice(ACTION_OWNERS), help="What the human gives.")
+@click.option("--kind", type=click.Choice(ASK_KINDS), help="Default: question. A note or a milestone asks nothing.")
+@in_words
+@click.option("--task", metavar="TASK-ID@ATTEMPT", help="The task that it is about.")
+@click.option("--blocking", is_flag=True, help="The task waits for it: BLOCKED, without a lease, until the response.")
+@click.option("--supersedes", metavar="ASK-ID", help="The ask in whose place it comes, as the next step.")
+@click.option("--dedup-key", help="A retry with the same key answers the ask that lives.")
+@click.option("--timeout", "timeout_seconds", type=DURATION, help="Unanswered for so long it expires: 2h, 3d.")
+@click.option("--project", help="Default: the task's, else default.")
+@click.option("--stream", help="Which branch or line of work it comes from.")
+def ask(
+    call: Call,
+    options: tuple[str, ...],
+    recommend: str | None,
+    context: str | None,
+    context_file: str | None,
+    blocking: bool,
+    **wanted: Any,
+) -> None:
+    """Ask a human for a decision, an approval, or a task (a deed); or tell them a note or a milestone.
+
+    One live ask in a place: exit 3 names the one that is there.
+    """
+    words = _words(options, recommend, context, context_file)
+    with call.board() as board:
+        call.show(board.ask(blocking=blocking, **given(**wanted), **words))
+
+
+@command("revise", example='coordinate inbox revise ASK-12 --detail "for the dark theme only"')
+@ask_argument
+@click.option("--title", help="The ask in one line.")
+@in_words
+@click.option("--expected-revision", type=int, metavar="N", help="Only if it stands at this revision still.")
+def revise(
+    call: Call,
+    ask: str,
+    options: tuple[str, ...],
+    recommend: str | None,
+    context: str | None,
+    context_file: str | None,
+    **wanted: Any,
+) -> None:
+    """Put an ask in other words; what is left away stays. What was answered before counts as outdated."""
+    words = _words(options, recommend, context, context_file)
+    with call.board() as board:
+        call.show(board.revise(ask=ask, **given(**wanted), **words))
+
+
+@command("withdraw", example='coordinate inbox withdraw ASK-12 --reason "found it in the docs"')
+@ask_argument
+@reason_option
+def withdraw(call: Call, ask: str, **wanted: Any) -> None:
+    """Take your ask back; a task that waited for it goes back into the queue."""
+    with call.board() as board:
+        call.show(board.withdraw(ask=ask, **given(**wanted)))
+
+
+@command("wait", example="coordinate inbox wait ASK-12 --timeout 50s")
+@ask_argument
+@click.option("--timeout", "wait", type=DURATION, help="How long: 50s, 10m, 1d. Default: an hour.")
+@click.option("--after", type=int, metavar="SEQ", help="Only for a response later than this one.")
+@full_option
+def wait(call: Call, ask: str, wait: int | None, full: bool, after: int | None) -> None:
+    """Wait for the response to an ask, or its end; it has then been handed to you. Exit 8 when waited in vain."""
+    with call.board() as board:
+        found = board.wait_ask(ask=ask, full=full, wait=3_600 if wait is None else wait, **given(after=after))
+        call.show({} if found is None else found)
+    if found is None:
+        raise click.exceptions.Exit(8)
+
+
+# --- what a human does ------------------------------------------------------------------------------------------------
+
+
+@command("respond", example='coordinate inbox respond ASK-12 --choice blue "the darker one"')
+@ask_argument
+@click.argument("text", required=False)
+@kind_option
+@choice_option
+@direction_option
+@click.option("--revision", type=int, metavar="N", help="Which revision of the ask you looked at.")
+@click.option("--withdraw", "takes_back", is_flag=True, help="Take your response back, if nobody was handed it yet.")
+@click.option("--client", "client_id", metavar="ID", help="Which client does it; with the two below, safe to retry.")
+@click.option("--client-seq", type=int, metavar="N", help="A number that rises with each deed of the client.")
+@click.option("--action", "action_id", metavar="ID", help="Which deed; the same again does nothing.")
+def respond(
+    call: Call,
+    ask: str,
+    text: str | None,
+    takes_back: bool,
+    client_id: str | None,
+    client_seq: int | None,
+    action_id: str | None,
+    **said: Any,
+) -> None:
+    """Respond to an ask: an answer, clarify, decline, or handled (the deed is done).
+
+    It replaces what you said before.
+    """
+    deed = given(client_id=client_id, client_seq=client_seq, action_id=action_id)
+    if takes_back and (text or given(**said)):
+        raise click.UsageError("--withdraw takes a response back; it goes with nothing else")
+    with call.board() as board:
+        if takes_back:
+            call.show(board.withdraw_response(ask=ask, **deed))
+        else:
+            call.show(board.respond(ask=ask, **given(text=text, **said), **deed))
+
+
+@command("snooze", example="coordinate inbox snooze ASK-12 --for 2h")
+@ask_argument
+@click.option("--until", type=MOMENT, help="2030-01-31T12:00:00Z")
+@click.option("--for", "seconds", type=DURATION, help="30m, 2h, 3d.")
+def snooze(call: Call, ask: str, until: datetime | None, seconds: int | None) -> None:
+    """Put an ask out of sight for a while; a response ends that, and so does `inbox wake`."""
+    if (until is None) == (seconds is None):
+        raise click.UsageError("say until when: --until or --for")
+    with call.board() as board:
+        call.show(board.snooze(ask=ask, until=until or datetime.now(UTC) + timedelta(seconds=seconds or 0)))
+
+
+@command("wake", example="coordinate inbox wake ASK-12")
+@ask_argument
+def wake(call: Call, ask: str) -> None:
+    """Bring a snoozed ask back into sight."""
+    with call.board() as board:
+        call.show(board.wake(ask=ask))
+
+
+@command("dismiss", example='coordinate inbox dismiss ASK-12 --reason "not now"')
+@ask_argument
+@reason_option
+def dismiss(call: Call, ask: str, **wanted: Any) -> None:
+    """Close an open ask without an answer; a task that waited for it goes back into the queue."""
+    with call.board() as board:
+        call.show(board.dismiss(ask=ask, **given(**wanted)))
+
+
+@command("annotate", example='coordinate inbox annotate ASK-12 "mind the budget"')
+@ask_argument
+@click.argument("text")
+def annotate(call: Call, ask: str, text: str) -> None:
+    """Say something beside an ask, a note or a milestone too: every session is handed it once."""
+    with call.board() as board:
+        call.show(board.annotate(ask=ask, text=text))
+
+
+@command("unannotate", example="coordinate inbox unannotate ANN-3")
+@click.argument("annotation", metavar="ANN-ID")
+def unannotate(call: Call, annotation: str) -> None:
+    """Take an annotation back, if nobody was handed it yet."""
+    with call.board() as board:
+        call.show(board.withdraw_annotation(annotation=annotation))
+
+
+@command("watch", example="coordinate inbox watch --project api")
+@project_option
+@click.option("--once", is_flag=True, help="What needs you now, and no more.")
+def watch(call: Call, project: str | None, once: bool) -> None:
+    """Print what needs the human, one JSON document a line, as it comes, until interrupted (exit 0).
+
+    For notifiers: each ask comes once, and again when it is put in other words or needs you anew.
+    """
+    seen: dict[str, int] = {}
+    with call.board() as board:
+        try:
+            while True:
+                needed = list(_needed(board, project))
+                call.show_lines(each for each in needed if seen.get(each.id) != each.revision)
+                seen = {each.id: each.revision for each in needed}
+                if once:
+                    return
+                board.database.wait(WATCH_SECONDS)
+        except KeyboardInterrupt:
+            return
+
+
+def _needed(board: Coordinator, project: str | None) -> list[Ask]:
+    """All pages of it."""
+    found: list[Ask] = []
+    while page := board.list_asks(attention=True, after=found[-1].number if found else 0, project=project):
+        found += page
+    return found
+
+
+# --- what an agent does with it ---------------------------------------------------------------------------------------
+
+
+@command("pending", example="coordinate inbox pending")
+@project_option
+@full_option
+@page_option
+@limit_option
+def pending(call: Call, full: bool, **wanted: Any) -> None:
+    """Collect what humans have said: every response until it is acknowledged, and annotations once."""
+    with call.board() as board:
+        call.show(board.pending(full=full, **given(**wanted)))
+
+
+@command("take", example="coordinate inbox take ASK-12 --for 30m")
+@ask_argument
+@click.option("--for", "seconds", type=DURATION, help="How long others leave it to you. Default: 15m.")
+def take(call: Call, ask: str, **wanted: Any) -> None:
+    """Say that you act on a response, so that no other agent does; exit 3 names who does already."""
+    with call.board() as board:
+        call.show(board.take(ask=ask, **given(**wanted)))
+
+
+@command("answer", example='coordinate inbox answer ASK-12 "blue, they said in the chat"')
+@ask_argument
+@click.argument("text", required=False)
+@kind_option
+@choice_option
+@direction_option
+def answer(call: Call, ask: str, **said: Any) -> None:
+    """Record what the human said in chat; exit 4 with the waiting text when they answered in the inbox."""
+    with call.board() as board:
+        call.show(board.answer(ask=ask, **given(**said)))
+
+
+@command("ack", example='coordinate inbox ack ASK-12 --response 1 --outcome "the logo is blue"')
+@click.argument("ask", metavar="ASK-ID|ANN-ID")
+@click.option("--response", "response_seq", type=int, metavar="SEQ", help="Which response you acted on.")
+@click.option("--outcome", help="In one line what came of it; needed for a decision or an approval.")
+def ack(call: Call, ask: str, response_seq: int | None, outcome: str | None) -> None:
+    """Say that you have finished with a response, or have taken note of an annotation.
+
+    Exit 4: the human spoke again since that response; collect what they said.
+    """
+    with call.board() as board:
+        if ask.strip().upper().startswith("ANN-"):
+            if response_seq is not None or outcome is not None:
+                raise click.UsageError("an annotation is acknowledged alone")
+            call.show(board.acknowledge_annotation(annotation=ask))
+            return
+        if response_seq is None:
+            raise click.UsageError("name the response that you acted on: --response SEQ")
+        call.show(board.acknowledge(ask=ask, response_seq=response_seq, **given(outcome=outcome)))
+
+
+# --- look -------------------------------------------------------------------------------------------------------------
+
+
+@command("list", example="coordinate inbox list --attention --format table")
+@click.option("--attention", is_flag=True, help="What needs the human now.")
+@click.option("--unhandled", is_flag=True, help="What humans have finished with, and agents have not.")
+@click.option("--state", type=click.Choice(ASK_STATES), help="Only those.")
+@click.option("--kind", type=click.Choice(ASK_KINDS), help="Only those.")
+@project_option
+@click.option("--of", "asked_by", metavar="NAME", help="Only what this agent asked.")
+@page_option
+@limit_option
+def list_asks(call: Call, attention: bool, unhandled: bool, **wanted: Any) -> None:
+    """List asks by number."""
+    with call.board() as board:
+        found = board.list_asks(attention=attention, unhandled=unhandled, **given(**wanted))
+        call.show(found, nothing="(nothing is asked)")
+
+
+@command("search", example='coordinate inbox search "colour"')
+@click.argument("query", metavar="TEXT")
+@project_option
+@page_option
+@limit_option
+def search(call: Call, **wanted: Any) -> None:
+    """List asks whose words, or whose responses' words, hold a text, in any case."""
+    with call.board() as board:
+        call.show(board.list_asks(**given(**wanted)), nothing="(nothing found)")
+
+
+@command("show", example="coordinate inbox show ASK-12")
+@ask_argument
+def show(call: Call, ask: str) -> None:
+    """Show all about an ask: responses, who was handed them, what stands beside it, earlier asks of its place."""
+    with call.board() as board:
+        call.show(board.show_ask(ask=ask))

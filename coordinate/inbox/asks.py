@@ -1,0 +1,632 @@
+"""Asks: what an agent needs from a human. One live ask in a place: on a task, on a board's row, or alone.
+
+An ask is open (the human's turn), answered (the agents' turn) or closed (nobody's). It closes only over a response that
+somebody was handed. Each change of state writes its event in the same transaction. What boards need of asks stands here
+as functions on a row; a row is blocked exactly while it has a live ask, and the caller changes both together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from coordinate import counters, events, inputs
+from coordinate.db.engine import Row, Tx
+from coordinate.errors import (
+    AlreadyAsked,
+    AnswerChanged,
+    Closed,
+    CoordinateError,
+    InvalidState,
+    NotFound,
+    OutdatedRevision,
+    UnreadAnswer,
+)
+from coordinate.frozen import dataclass
+from coordinate.inputs import Json
+from coordinate.records import Annotation, Ask, AskView, Delivery, Response
+from coordinate.states import ACTION_OWNERS, ASK_KINDS, ASK_STATES, CLOSE_REASONS
+
+OUTCOME_MAX = 1_000
+OPTIONS_MAX = 4
+LABEL_MAX = 200
+TIMEOUT_SECONDS_MAX = 366 * 86_400
+STEPS_MAX = 20
+STORY_MAX = 100
+_RESPONSE = "response_"
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What is asked, in checked values; made by `content_of`."""
+
+    kind: str
+    action_owner: str | None
+    title: str
+    detail: str
+    next_step: str
+    impact: str
+    next_after: str
+    options: list[Json] | None
+    context: str
+
+    @property
+    def words(self) -> dict[str, Any]:
+        """What a revision may change."""
+        return {name: getattr(self, name) for name in WORDS}
+
+    @property
+    def folded(self) -> str:
+        said = [str(value) for option in self.options or [] for value in option.values()]
+        texts = [self.title, self.detail, self.next_step, self.impact, self.next_after, *said, self.context]
+        return inputs.fold("\n".join(text for text in texts if text))
+
+
+WORDS = ("title", "detail", "next_step", "impact", "next_after", "options", "context")
+
+
+def content_of(
+    *,
+    kind: str = "question",
+    action_owner: str | None = None,
+    title: str,
+    detail: str = "",
+    next_step: str = "",
+    impact: str = "",
+    next_after: str = "",
+    options: Sequence[Json | str] | None = None,
+    context: str = "",
+) -> Content:
+    """Check what is asked. A question names its `action_owner` and `impact`; a decision or an approval has 2 to 4
+    options, at most one of them recommended; a task has none. Raises `InvalidInput`."""
+    kind = inputs.one_of(kind, "kind", ASK_KINDS)
+    if kind == "question":
+        action_owner = inputs.one_of(action_owner, "action_owner", ACTION_OWNERS)
+    elif action_owner is not None:
+        raise inputs.refuse("action_owner", f"a {kind} asks nothing, so it has no action_owner")
+    content = Content(
+        kind,
+        action_owner,
+        inputs.title(title),
+        inputs.text(detail, "detail", limit=inputs.NOTE_MAX),
+        inputs.text(next_step, "next_step", limit=inputs.REASON_MAX),
+        inputs.text(impact, "impact", limit=inputs.REASON_MAX),
+        inputs.text(next_after, "next_after", limit=inputs.REASON_MAX),
+        options_of(options),
+        inputs.text(context, "context"),
+    )
+    if kind == "question" and not content.impact.strip():
+        raise inputs.refuse("impact", "a question says its impact: what waits for it, why now")
+    most = OPTIONS_MAX if action_owner in ("decision", "approval") else 0
+    least = 2 if most else 0
+    if not least <= len(content.options or []) <= most:
+        wanted = f"{least} to {most} options" if most else "no options"
+        raise inputs.refuse("options", f"a {action_owner or kind} has {wanted}, not {len(content.options or [])}")
+    return content
+
+
+def options_of(options: Sequence[Json | str] | None) -> list[Json] | None:
+    checked: list[Json] = []
+    for option in inputs.listed(options, "options") if options is not None else []:
+        given = {"label": option} if isinstance(option, str) else option
+        if not isinstance(given, dict) or not {"label"} <= given.keys() <= {"label", "detail", "recommended"}:
+            raise inputs.refuse(
+                "options", "an option is a label, or an object of label, detail and recommended", hint="see the docs"
+            )
+        one: Json = {"label": inputs.line(given["label"], "options", limit=LABEL_MAX)}
+        if detail := inputs.text(given.get("detail", ""), "options", limit=inputs.REASON_MAX):
+            one["detail"] = detail
+        if inputs.flag(given.get("recommended", False), "options"):
+            one["recommended"] = True
+        checked.append(one)
+    if len({str(one["label"]) for one in checked}) < len(checked):
+        raise inputs.refuse("options", "two options have the same label")
+    if sum("recommended" in one for one in checked) > 1:
+        raise inputs.refuse("options", "at most one option is recommended")
+    return checked or None
+
+
+# --- open -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an ask hangs: on a task, on a row, or (both empty) alone."""
+
+    surface: str = "alone"
+    id: str = ""
+
+
+def open_at(
+    tx: Tx,
+    place: Place,
+    content: Content,
+    *,
+    project: str,
+    stream: str = "",
+    step_no: int | None = None,
+    dedup_key: str | None = None,
+    blocking: bool = False,
+    timeout_seconds: int | None = None,
+    agent: str,
+    session: str | None,
+) -> tuple[Row, bool]:
+    """Open an ask; the second answer is True when its key is live already and this is that ask.
+
+    Of several at once exactly one opens, for the database keeps one live ask in a place and for a key. Raises
+    `AlreadyAsked` naming the one that lives in the place.
+    """
+    if found := _twin(tx, project, dedup_key):
+        return found, True
+    if place.id and (found := tx.one("ask_at", surface=place.surface, surface_id=place.id)):
+        raise already_asked(found)
+    number, _ = counters.take(tx, "ask")
+    ask_id = f"ASK-{number}"
+    row = tx.one(
+        "ask_insert",
+        id=ask_id,
+        number=number,
+        project=project,
+        stream=stream,
+        surface=place.surface,
+        surface_id=place.id or ask_id,
+        step_no=step_no,
+        dedup_key=dedup_key,
+        blocking=blocking,
+        timeout_seconds=timeout_seconds,
+        asked_by=agent,
+        session=session,
+        folded=content.folded,
+        kind=content.kind,
+        action_owner=content.action_owner,
+        **content.words,
+    )
+    if row is None:  # the other came between our look and our insert
+        if found := _twin(tx, project, dedup_key):
+            return found, True
+        found = tx.one("ask_at", surface=place.surface, surface_id=place.id)
+        assert found is not None
+        raise already_asked(found)
+    record(tx, row, "ask.opened", agent=agent, action_owner=row.action_owner, kind=row.kind)
+    return row, False
+
+
+def _twin(tx: Tx, project: str, dedup_key: str | None) -> Row | None:
+    return None if dedup_key is None else tx.one("ask_twin", project=project, dedup_key=dedup_key)
+
+
+def already_asked(row: Row) -> AlreadyAsked:
+    """The place is taken."""
+    return AlreadyAsked(
+        f"{row.surface_id} has a live ask already: {row.id}, {row.title!r} of {row.asked_by}",
+        hint=f"revise it, or put yours in its place: --supersedes {row.id}",
+        ask_id=row.id,
+        asked_by=row.asked_by,
+        state=row.state,
+    )
+
+
+# --- change -----------------------------------------------------------------------------------------------------------
+
+
+def revised(tx: Tx, before: Row, *, expected_revision: int | None = None, agent: str, **words: Any) -> tuple[Row, bool]:
+    """Other words for a locked ask, those that are None staying; the second answer is False when nothing differs.
+
+    An earlier response stays and counts as outdated. A clarification that was handed over is answered by the new
+    words, so that the ask is open again. Raises `OutdatedRevision`, `Closed`.
+    """
+    _refuse_closed(before)
+    if expected_revision is not None and before.revision != expected_revision:
+        raise OutdatedRevision(
+            f"{before.id} stands at revision {before.revision}, not {expected_revision}",
+            hint=f"look again: coordinate inbox show {before.id}",
+            ask_id=before.id,
+            revision=before.revision,
+        )
+    now = {name: getattr(before, name) for name in WORDS}
+    wanted = now | {name: value for name, value in words.items() if value is not None}
+    content = content_of(kind=before.kind, action_owner=before.action_owner, **wanted)
+    if content.words == now:
+        return before, False
+    row = tx.one("ask_revise", ask_id=before.id, folded=content.folded, **content.words)
+    assert row is not None
+    if row.handled_at is not None and row.delivered_seq == row.response_seq:
+        said = tx.one("ask", ask_id=row.id)
+        if said is not None and said.response_kind == "clarify":
+            row = tx.one("ask_again", ask_id=row.id)
+            assert row is not None
+    record(tx, row, "ask.revised", agent=agent, revision=row.revision)
+    return row, True
+
+
+def snooze(tx: Tx, *, ask: str, until: datetime, agent: str = "") -> Ask:
+    """Put an open ask out of the human's sight until a moment in the future; it stays listed, and any response ends it.
+
+    Raises `InvalidState` when it is not open.
+    """
+    until = inputs.instant(until, "until")
+    clock = tx.one("clock")
+    assert clock is not None
+    if until <= clock.now:
+        raise inputs.refuse("until", "until lies in the past", hint="name a moment to come, or wake it")
+    return _set_snooze(tx, ask, until, "ask.snoozed", agent)
+
+
+def wake(tx: Tx, *, ask: str, agent: str = "") -> Ask:
+    """Bring a snoozed ask back into sight; one that is awake stays as it is. Raises `InvalidState`."""
+    return _set_snooze(tx, ask, None, "ask.woken", agent)
+
+
+def _set_snooze(tx: Tx, ask: str, until: datetime | None, event_type: str, agent: str) -> Ask:
+    by = speaker(agent)
+    before = find(tx, ask, lock=True)
+    row = tx.one("ask_snooze", ask_id=before.id, until=until)
+    if row is None:
+        raise _not_open(before)
+    if before.snoozed_until != until:
+        record(tx, row, event_type, agent=by, until=None if until is None else when(until))
+        tx.announce("asked")
+    return ask_of(row)
+
+
+# --- close ------------------------------------------------------------------------------------------------------------
+
+
+def withdrawn(tx: Tx, before: Row, *, reason: str, agent: str, session: str | None) -> Row:
+    """The agent takes a locked ask back, answered or not; never over a response that the caller was not handed."""
+    return closed(tx, before, reason="withdrawn", response_seq=None, outcome=reason, agent=agent, session=session)
+
+
+def closed(
+    tx: Tx, before: Row, *, reason: str, response_seq: int | None, outcome: str, agent: str, session: str | None
+) -> Row:
+    """Close a locked ask. Nothing closes over a response that the caller was not handed, unless it names that response
+    and somebody was. Raises `Closed`, `UnreadAnswer`, `AnswerChanged`."""
+    _refuse_closed(before)
+    row = tx.one(
+        "ask_close",
+        ask_id=before.id,
+        reason=reason,
+        outcome=outcome or reason,
+        response_seq=response_seq,
+        agent=agent,
+        reader=reader(agent, session),
+    )
+    if row is None:
+        raise unread(tx, before.id, response_seq)
+    record_closed(tx, row, agent)
+    return row
+
+
+def dismissed(tx: Tx, before: Row, *, reason: str, agent: str) -> Row:
+    """The human will not answer a locked ask. Raises `Closed`, or `InvalidState` once there is a response."""
+    _refuse_closed(before)
+    row = tx.one("ask_dismiss", ask_id=before.id, reason="dismissed", outcome=reason or "dismissed", agent=agent)
+    if row is None:
+        raise _not_open(before)
+    record_closed(tx, row, agent)
+    return row
+
+
+def expired(tx: Tx, ask_id: str) -> Row | None:
+    """The time of an ask is over without an answer; None when it is not, or somebody answered."""
+    outcome = "nobody answered in time"
+    row = tx.one("ask_expire", ask_id=ask_id, reason="expired", outcome=outcome, agent="system")
+    if row is not None:
+        record_closed(tx, row, "system")
+    return row
+
+
+def record_closed(tx: Tx, row: Row, agent: str) -> None:
+    record(tx, row, "ask.closed", agent=agent, reason=row.close_reason, outcome=row.outcome)
+    tx.announce("answered")
+
+
+# --- look -------------------------------------------------------------------------------------------------------------
+
+
+def show_ask(tx: Tx, *, ask: str) -> AskView:
+    """All about one ask: responses, deliveries, annotations, and the earlier asks of its place, the latest first.
+
+    A look is no delivery: whoever acts on a response collects it with `pending` or `wait_ask`.
+    """
+    row = find(tx, ask)
+    said = tx.all("responses_of", ask_id=row.id, after=row.response_seq - STORY_MAX, limit=STORY_MAX)
+    steps = tx.all("ask_steps", surface=row.surface, surface_id=row.surface_id, limit=STEPS_MAX)
+    beside = tx.all("annotations_of", ask_id=row.id, row_id=None, limit=STORY_MAX)
+    return AskView(
+        ask_of(row),
+        tuple(response_of(each, row.revision) for each in said),
+        tuple(Delivery(**each._asdict()) for each in tx.all("deliveries_of", ask_id=row.id, limit=STORY_MAX)),
+        tuple(Annotation(**each._asdict()) for each in beside),
+        tuple(ask_of(each) for each in steps if each.step_no < row.step_no),
+    )
+
+
+def look(tx: Tx, *, ask: str) -> tuple[Ask, bool]:
+    """An ask as it stands, and whether its time is over without an answer."""
+    row, clock = find(tx, ask), tx.one("clock")
+    assert clock is not None
+    return ask_of(row), row.state == "open" and row.expires_at is not None and row.expires_at <= clock.now
+
+
+def list_asks(
+    tx: Tx,
+    *,
+    attention: bool = False,
+    unhandled: bool = False,
+    state: str | None = None,
+    kind: str | None = None,
+    project: str | None = None,
+    asked_by: str | None = None,
+    query: str | None = None,
+    after: int = 0,
+    limit: int = 100,
+) -> list[Ask]:
+    """Asks by number, a page of them; `after` (a number) pages on.
+
+    `attention`: what needs the human now, without what is snoozed and closed projects. `unhandled`: what humans have
+    finished with and agents have not. `query`: whose words, or whose responses' words, hold a text; it is literal and
+    case-folded. Only one of these three at a time, else `InvalidInput`.
+    """
+    named = [inputs.flag(attention, "attention"), inputs.flag(unhandled, "unhandled"), query is not None]
+    if sum(named) > 1:
+        raise inputs.refuse("query", "attention, unhandled and query exclude each other")
+    params: dict[str, Any] = {
+        "project": inputs.name_or_none(project, "project"),
+        "kind": None if kind is None else inputs.one_of(kind, "kind", ASK_KINDS),
+        "asked_by": None if asked_by is None else inputs.agent(asked_by, "asked_by"),
+        "after": inputs.integer(after, "after", least=0, most=inputs.BIGINT_MAX),
+        "limit": inputs.limit(limit),
+    }
+    state = None if state is None else inputs.one_of(state, "state", ASK_STATES)
+    if attention or unhandled or query is not None:
+        if state is not None:
+            raise inputs.refuse("state", "state goes with none of attention, unhandled and query")
+        if query is not None:
+            params["needle"] = inputs.fold(inputs.text(query, "query", limit=inputs.QUERY_MAX, blank=False))
+        name = "asks_attention" if attention else "asks_unhandled" if unhandled else "asks_search"
+        return [ask_of(row) for row in tx.all(name, **params)]
+    return [ask_of(row) for row in tx.all("asks_list", state=state, **params)]
+
+
+def attention_count(tx: Tx, *, project: str | None = None) -> int:
+    """How many asks need the human now."""
+    found = tx.one("attention_count", project=inputs.name_or_none(project, "project"))
+    assert found is not None
+    return int(found.count)
+
+
+def close_project(tx: Tx, *, name: str, agent: str = "") -> None:
+    """Take a project out of the human's sight, until something newer is asked in it or a newer board begins."""
+    _set_project(tx, "close", name, agent)
+
+
+def reopen_project(tx: Tx, *, name: str, agent: str = "") -> None:
+    """Bring a closed project back into sight."""
+    _set_project(tx, "reopen", name, agent)
+
+
+def _set_project(tx: Tx, verb: str, name: str, agent: str) -> None:
+    name = inputs.name(name, "name")
+    tx.run("project_insert", name=name)
+    tx.run(f"project_{verb}", name=name)
+    by = speaker(agent)
+    past = "closed" if verb == "close" else "reopened"
+    events.append(tx, f"project.{past}", {"agent": by, "project": name}, project=name, agent=by, ref=name)
+
+
+# --- what boards need -------------------------------------------------------------------------------------------------
+
+
+def ask_of_row(tx: Tx, row_id: str) -> Row | None:
+    """The live ask of a board's row, locked for the rest of the transaction; None when it is not blocked."""
+    return tx.one("ask_at_lock", surface="row", surface_id=row_id)
+
+
+def asks_of_rows(tx: Tx, row_ids: list[str]) -> dict[str, Row]:
+    """The live asks of several rows by row id, unlocked, each with its current response (`response_kind`,
+    `response_text`, … are NULL without one)."""
+    return {row.surface_id: row for row in tx.all("asks_at", surface="row", surface_ids=row_ids)}
+
+
+def steps_of_row(tx: Tx, row_id: str, *, limit: int = STEPS_MAX) -> list[Row]:
+    """The asks that a row has had, the latest step first, each with the response that was current."""
+    return tx.all("ask_steps", surface="row", surface_id=row_id, limit=limit)
+
+
+def open_for_row(
+    tx: Tx, *, row_id: str, step_no: int, project: str, stream: str, content: Content, agent: str, session: str | None
+) -> Row:
+    """Open the ask that makes a row blocked. Raises `AlreadyAsked` (naming the ask) while another lives there."""
+    place = Place("row", row_id)
+    row, _ = open_at(tx, place, content, project=project, stream=stream, step_no=step_no, agent=agent, session=session)
+    return row
+
+
+def revise_for_row(tx: Tx, ask: Row, content: Content, *, agent: str) -> Row:
+    """Re-sent with other words: revision + 1, an earlier response stays and counts as outdated; equal words change
+    nothing. The response, its deliveries and the snooze stay as they are, but for a clarification that was handed over:
+    the new words answer it."""
+    return revised(tx, ask, agent=agent, **content.words)[0]
+
+
+def close_for_row(
+    tx: Tx, ask: Row, *, reason: str, response_seq: int | None, outcome: str, agent: str, session: str | None
+) -> Row:
+    """Close the live ask of a row: `reason` is done (leaving blocked), superseded (the next step) or withdrawn.
+
+    Nothing closes over an unseen response: unless `response_seq` names the current one, or the caller was handed it,
+    raises `UnreadAnswer` with the waiting text, or `AnswerChanged` when another was named. An ask without a response
+    closes as withdrawn when `done` was meant. Closing as done needs an `outcome` for a decision or an approval, and is
+    refused for a `clarify`, which is advanced or withdrawn.
+    """
+    assert reason in CLOSE_REASONS
+    if reason == "done" and ask.handled_at is None:
+        reason = "withdrawn"
+    if reason == "done":
+        said = find(tx, ask.id)
+        refuse_clarify(said)
+        require_outcome(said, outcome)
+    return closed(tx, ask, reason=reason, response_seq=response_seq, outcome=outcome, agent=agent, session=session)
+
+
+# --- steps shared with responses and deliveries -----------------------------------------------------------------------
+
+
+def find(tx: Tx, ask: str, *, lock: bool = False) -> Row:
+    """The ask (with its current response unless it is locked); raises `NotFound`."""
+    ask_id = inputs.ask_id(ask)
+    row = tx.one("ask_lock" if lock else "ask", ask_id=ask_id)
+    if row is None:
+        raise NotFound(f"there is no {ask_id}", hint="coordinate inbox list shows what there is", ask_id=ask_id)
+    return row
+
+
+def reader(agent: str, session: str | None) -> str:
+    """Who is handed something: a session, or an agent that shows none."""
+    return session or agent
+
+
+def speaker(agent: str) -> str:
+    """A person at the command line need not name themselves."""
+    return inputs.agent(agent) if agent else "human"
+
+
+def record(tx: Tx, row: Row, event_type: str, *, agent: str, **payload: object) -> None:
+    """Write the event of a change; empty values are left out, and what humans say is not in it."""
+    said = {"ask_id": row.id, "title": row.title, "surface_id": row.surface_id, **payload}
+    log(tx, event_type, said, project=row.project, agent=agent, ref=row.id)
+    if event_type in ("ask.opened", "ask.revised"):
+        tx.announce("asked")
+
+
+def log(tx: Tx, event_type: str, payload: Mapping[str, object], *, project: str, agent: str, ref: str | None) -> None:
+    said = {"project": project, "agent": agent, **payload}
+    texts = {key: str(value) for key, value in said.items() if value not in (None, "")}
+    events.append(tx, event_type, texts, project=project, agent=agent, ref=ref)
+
+
+def _refuse_closed(row: Row) -> None:
+    if row.closed_at is not None:
+        raise is_closed(row)
+
+
+def is_closed(row: Row) -> Closed:
+    """The ask is nobody's any more."""
+    return Closed(
+        f"{row.id} was closed as {row.close_reason} by {row.closed_by}: {row.outcome}",
+        hint="ask anew if it still matters",
+        ask_id=row.id,
+        close_reason=row.close_reason,
+        closed_by=row.closed_by,
+    )
+
+
+def _not_open(row: Row) -> CoordinateError:
+    if row.closed_at is not None:
+        return is_closed(row)
+    return InvalidState(
+        f"{row.id} is answered: the next move is the agents'",
+        hint=f"take the response back as long as nobody was handed it: coordinate inbox respond {row.id} --withdraw",
+        ask_id=row.id,
+        state=row.state,
+    )
+
+
+def unread(tx: Tx, ask_id: str, response_seq: int | None) -> CoordinateError:
+    """A response waits that the caller was not handed, or another than the one it names; with the waiting text."""
+    row = find(tx, ask_id)
+    facts: dict[str, Any] = {
+        "ask_id": row.id,
+        "response_seq": row.response_seq,
+        "kind": row.response_kind,
+        "text": row.response_text,
+        "choice": row.response_choice,
+        "context": row.response_context,
+    }
+    hint = "collect it: coordinate inbox pending"
+    if response_seq is not None and response_seq != row.response_seq:
+        return AnswerChanged(
+            f"the human spoke again: {row.id} has response {row.response_seq}, not {response_seq}", hint=hint, **facts
+        )
+    return UnreadAnswer(
+        f"{row.response_by} answered {row.id}, and the answer waits to be read: {row.response_text!r}",
+        hint=hint,
+        **facts,
+    )
+
+
+def require_outcome(row: Row, outcome: str) -> None:
+    if row.action_owner in ("decision", "approval") and not outcome.strip():
+        raise inputs.refuse(
+            "outcome", f"{row.id} is a {row.action_owner}: say in one line what came of it", hint="give an outcome"
+        )
+
+
+def refuse_clarify(row: Row) -> None:
+    if row.response_kind == "clarify":
+        raise clarify(row)
+
+
+def clarify(row: Row) -> InvalidState:
+    """What a human wants to be made clear is not finished with."""
+    return InvalidState(
+        f"{row.response_by} wants {row.id} to be clarified: that is no end of it",
+        hint="revise it, supersede it or withdraw it",
+        ask_id=row.id,
+        state=row.state,
+        response_seq=row.response_seq,
+    )
+
+
+def ask_of(row: Row, **changed: Any) -> Ask:
+    """The record of an ask, with its current response where the row carries it."""
+    values = {name: value for name, value in row._asdict().items() if not name.startswith(_RESPONSE)}
+    values["response_seq"] = row.response_seq
+    values.pop("context_handed", None)
+    said = getattr(row, "response_kind", None)
+    current = None
+    if said is not None:
+        current = Response(
+            row.id,
+            row.response_seq,
+            said,
+            row.response_channel,
+            row.response_text,
+            row.response_choice,
+            row.response_context,
+            row.response_revision,
+            row.response_by,
+            row.response_at,
+            row.response_revision < row.revision,
+        )
+    return Ask(**(values | changed), response=current)
+
+
+def without_context(ask: Ask) -> Ask:
+    """The same without the agent's own context, which the session has already."""
+    return replace(ask, context="")
+
+
+def response_of(row: Row, revision: int) -> Response:
+    """The record of one response, `outdated` by the ask's current revision."""
+    return Response(
+        row.ask_id,
+        row.seq,
+        row.kind,
+        row.channel,
+        row.text,
+        row.choice,
+        row.context,
+        row.ask_revision,
+        row.said_by,
+        row.created_at,
+        row.ask_revision < revision,
+    )
+
+
+def when(moment: datetime) -> str:
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")

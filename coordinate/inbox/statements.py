@@ -1,0 +1,552 @@
+"""The SQL of asks, responses, deliveries and annotations, in Core.
+
+One conditional UPDATE decides who wins. A response is pinned by its number (`response_seq`), never by a time. What a
+session is handed is read after its rows were locked, in a later statement, so that nobody replaces it in between.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import BigInteger, ColumnElement, Select, and_, case, cast, exists, func, insert, or_, select, update
+
+from coordinate.db.portable import (
+    BIGINT,
+    INTEGER,
+    TEXT,
+    among,
+    const,
+    contains,
+    given_boolean,
+    given_instant,
+    given_integer,
+    given_json,
+    given_text,
+    greatest,
+    insert_or_change,
+    insert_unless_there,
+    now,
+    optional,
+    plus_seconds,
+)
+from coordinate.db.schema import (
+    annotation_deliveries,
+    annotations_table,
+    ask_deliveries,
+    ask_responses,
+    asks,
+    board_rows,
+    boards,
+    projects,
+)
+from coordinate.db.statements import Statements
+
+STATEMENTS = Statements("inbox: asks, responses, deliveries, annotations")
+add = STATEMENTS.add
+
+a, r, d, n = asks.c, ask_responses.c, ask_deliveries.c, annotations_table.c
+_ASK = tuple(column for column in asks.c if column.name != "folded")
+_THIS = a.id == given_text("ask_id")
+_LIVE = a.closed_at.is_(None)
+_ANSWERED = and_(a.handled_at.is_not(None), a.outcome == const(""))
+_AWAKE = or_(a.snoozed_until.is_(None), a.snoozed_until <= now())
+# A reader is a session, or an agent that shows none.
+_READER = given_text("reader")
+_HANDED = exists(select(d.seq).where(d.ask_id == a.id, d.seq == a.response_seq, d.reader == _READER).correlate(asks))
+_FREE = or_(
+    a.taken_until.is_(None),
+    a.taken_until <= now(),
+    func.coalesce(a.taken_session_id, a.taken_by, type_=TEXT) == _READER,
+)
+
+# --- one ask ----------------------------------------------------------------------------------------------------------
+
+_current = asks.outerjoin(ask_responses, and_(r.ask_id == a.id, r.seq == a.response_seq, a.handled_at.is_not(None)))
+_RESPONSE = (
+    r.kind.label("response_kind"),
+    r.channel.label("response_channel"),
+    r.text.label("response_text"),
+    r.choice.label("response_choice"),
+    r.context.label("response_context"),
+    r.ask_revision.label("response_revision"),
+    r.said_by.label("response_by"),
+    r.created_at.label("response_at"),
+)
+
+
+def _shown(*more: ColumnElement[Any]) -> Select[Any]:
+    """Asks with their current response, NULL where there is none."""
+    return select(*_ASK, *_RESPONSE, *more).select_from(_current)
+
+
+_AT = and_(a.surface == given_text("surface"), a.surface_id == given_text("surface_id"))
+_steps_before = (
+    select((func.coalesce(func.max(a.step_no), const(0), type_=INTEGER) + const(1)).label("step_no"))
+    .where(_AT)
+    .scalar_subquery()
+)
+add("ask", "One ask with its current response.", _shown().where(_THIS))
+add("ask_lock", "One ask, locked for the verb that follows.", select(*_ASK).where(_THIS).with_for_update())
+add("ask_at", "The live ask in a place.", _shown().where(_AT, _LIVE))
+add(
+    "ask_at_lock",
+    "The same, locked.",
+    select(*_ASK).where(_AT, _LIVE).with_for_update(),
+)
+add(
+    "asks_at",
+    "The live asks of several places of one kind.",
+    _shown().where(a.surface == given_text("surface"), among(a.surface_id, "surface_ids"), _LIVE),
+)
+add(
+    "ask_steps",
+    "The asks that a place has had, the latest step first.",
+    _shown().where(_AT).order_by(a.step_no.desc(), a.number.desc()).limit(given_integer("limit")),
+)
+add(
+    "ask_twin",
+    "The live ask that a retry means.",
+    _shown().where(a.project == given_text("project"), a.dedup_key == given_text("dedup_key"), _LIVE),
+)
+add(
+    "ask_insert",
+    "A new ask, unless one lives in its place or under its key: the two partial unique indexes decide.",
+    insert_unless_there(
+        asks,
+        id=given_text("id"),
+        number=given_integer("number"),
+        project=given_text("project"),
+        stream=given_text("stream"),
+        kind=given_text("kind"),
+        action_owner=given_text("action_owner"),
+        surface=given_text("surface"),
+        surface_id=given_text("surface_id"),
+        step_no=func.coalesce(cast(given_integer("step_no"), BigInteger), _steps_before, type_=INTEGER),
+        dedup_key=given_text("dedup_key"),
+        blocking=given_boolean("blocking"),
+        title=given_text("title"),
+        detail=given_text("detail"),
+        next_step=given_text("next_step"),
+        impact=given_text("impact"),
+        next_after=given_text("next_after"),
+        options=given_json("options"),
+        context=given_text("context"),
+        asked_by=given_text("asked_by"),
+        session_id=given_text("session"),
+        expires_at=case(
+            (
+                cast(given_integer("timeout_seconds"), BigInteger).is_not(None),
+                plus_seconds(None, given_integer("timeout_seconds")),
+            ),
+            else_=const(None),
+        ),
+        folded=given_text("folded"),
+        created_at=now(),
+        updated_at=now(),
+    ).returning(*_ASK),
+)
+add(
+    "ask_revise",
+    "Other words for a locked ask.",
+    update(asks)
+    .where(_THIS, _LIVE)
+    .values(
+        title=given_text("title"),
+        detail=given_text("detail"),
+        next_step=given_text("next_step"),
+        impact=given_text("impact"),
+        next_after=given_text("next_after"),
+        options=given_json("options"),
+        context=given_text("context"),
+        folded=given_text("folded"),
+        revision=a.revision + const(1),
+        updated_at=now(),
+    )
+    .returning(*_ASK),
+)
+_unseen = {"seen_at": const(None), "seen_by": const(None)}
+add(
+    "ask_again",
+    "A clarification that was handed over is answered by other words: the human's turn again.",
+    update(asks)
+    .where(_THIS, a.state == const("answered"), a.delivered_seq == a.response_seq)
+    .values(state=const("open"), handled_at=const(None), **_unseen)
+    .returning(*_ASK),
+)
+add(
+    "ask_block",
+    "What was asked beside the work is now what the task waits for.",
+    update(asks).where(_THIS, _LIVE).values(blocking=const(True)).returning(*_ASK),
+)
+add(
+    "ask_snooze",
+    "Out of the human's sight until then; NULL wakes it.",
+    update(asks).where(_THIS, a.state == const("open")).values(snoozed_until=given_instant("until")).returning(*_ASK),
+)
+
+# --- closing ----------------------------------------------------------------------------------------------------------
+
+_closed = {
+    "state": const("closed"),
+    "close_reason": given_text("reason"),
+    "outcome": given_text("outcome"),
+    "outcome_at": now(),
+    "closed_at": now(),
+    "closed_by": given_text("agent"),
+    "snoozed_until": const(None),
+}
+
+
+def _close(*guards: Any) -> Any:
+    return update(asks).where(_THIS, _LIVE, *guards).values(**_closed).returning(*_ASK)
+
+
+add(
+    "ask_close",
+    "Close an ask unless a response waits that the caller was neither handed nor names.",
+    _close(
+        or_(
+            a.handled_at.is_(None),
+            # Whoever names a number means that one, even if a later word was handed over too.
+            and_(
+                a.response_seq == func.coalesce(cast(given_integer("response_seq"), BigInteger), const(-1)),
+                a.delivered_seq == a.response_seq,
+            ),
+            and_(cast(given_integer("response_seq"), BigInteger).is_(None), _HANDED),
+        )
+    ),
+)
+_kind_of_current = select(r.kind).where(r.ask_id == a.id, r.seq == a.response_seq).correlate(asks).scalar_subquery()
+add(
+    "ask_acknowledge",
+    "The agent side has finished with exactly this response, which somebody was handed; a clarification is no end.",
+    _close(
+        _ANSWERED,
+        a.response_seq == given_integer("response_seq"),
+        a.delivered_seq == a.response_seq,
+        _kind_of_current != const("clarify"),
+        _FREE,
+    ),
+)
+add("ask_dismiss", "The human will not answer; only while nothing was answered.", _close(a.state == const("open")))
+add(
+    "ask_expire",
+    "Nobody answered in time; the guard repeated.",
+    _close(a.state == const("open"), a.expires_at <= now()),
+)
+add(
+    "asks_due",
+    "Asks whose time is over without an answer, the longest first.",
+    select(a.id, a.surface, a.surface_id)
+    .where(a.state == const("open"), a.expires_at.is_not(None), a.expires_at <= now())
+    .order_by(a.expires_at, a.number)
+    .limit(given_integer("limit")),
+)
+
+# --- responses --------------------------------------------------------------------------------------------------------
+
+_answered = {
+    "state": const("answered"),
+    "response_seq": a.response_seq + const(1),
+    "handled_at": now(),
+    "snoozed_until": const(None),
+}
+_QUESTION = a.kind == const("question")
+add(
+    "ask_respond",
+    "The human's word replaces whatever was there and is unseen, as long as the ask lives.",
+    update(asks).where(_THIS, _LIVE, _QUESTION).values(**_answered, **_unseen).returning(*_ASK),
+)
+add(
+    "ask_answer",
+    "What the human said in chat, unless a response waits that the recording session was not handed.",
+    update(asks)
+    .where(_THIS, _LIVE, _QUESTION, or_(a.handled_at.is_(None), _HANDED))
+    .values(**_answered, delivered_seq=a.response_seq + const(1), seen_at=now(), seen_by=given_text("agent"))
+    .returning(*_ASK),
+)
+add(
+    "ask_take_back",
+    "The human takes a response back, as long as nobody was handed it.",
+    update(asks)
+    .where(_THIS, _LIVE, a.handled_at.is_not(None), a.delivered_seq < a.response_seq)
+    .values(state=const("open"), response_seq=a.response_seq + const(1), handled_at=const(None), **_unseen)
+    .returning(*_ASK),
+)
+add(
+    "response_insert",
+    "What was said or done, for good.",
+    insert(ask_responses).values(
+        ask_id=given_text("ask_id"),
+        seq=given_integer("seq"),
+        kind=given_text("kind"),
+        channel=given_text("channel"),
+        text=given_text("text"),
+        choice=given_text("choice"),
+        context=given_text("context"),
+        ask_revision=given_integer("ask_revision"),
+        said_by=given_text("said_by"),
+        session_id=given_text("session"),
+        client_id=given_text("client_id"),
+        client_seq=given_integer("client_seq"),
+        action_id=given_text("action_id"),
+        folded=given_text("folded"),
+        created_at=now(),
+    ),
+)
+_RESPONSES = tuple(column for column in ask_responses.c if column.name != "folded")
+add(
+    "response_of_action",
+    "What a client's action did when it first came.",
+    select(*_RESPONSES).where(
+        r.ask_id == given_text("ask_id"),
+        r.client_id == given_text("client_id"),
+        r.action_id == given_text("action_id"),
+    ),
+)
+add(
+    "response_last_of_client",
+    "How far a client has come with an ask.",
+    select(func.max(r.client_seq, type_=BIGINT).label("client_seq")).where(
+        r.ask_id == given_text("ask_id"), r.client_id == given_text("client_id")
+    ),
+)
+add(
+    "responses_of",
+    "What was said to an ask, the latest last.",
+    select(*_RESPONSES)
+    .where(r.ask_id == given_text("ask_id"), r.seq > given_integer("after"))
+    .order_by(r.seq)
+    .limit(given_integer("limit")),
+)
+
+# --- deliveries -------------------------------------------------------------------------------------------------------
+
+add(
+    "pending_lock",
+    "A batch of answered asks that nobody has finished with, locked: what is read next is what stays.",
+    select(a.id, a.number)
+    .where(_ANSWERED, optional(a.project, given_text("project")), a.number > given_integer("after"))
+    .order_by(a.number)
+    .limit(given_integer("limit"))
+    .with_for_update(),
+)
+_context_handed = (
+    select(func.coalesce(func.max(d.context_revision), const(0), type_=BIGINT))
+    .where(d.ask_id == a.id, d.reader == _READER)
+    .correlate(asks)
+    .scalar_subquery()
+)
+add(
+    "pending",
+    "Those asks with their current response, and which revision of their own context the reader already has.",
+    _shown(_context_handed.label("context_handed")).where(among(a.id, "ids"), _ANSWERED).order_by(a.number),
+)
+add(
+    "asks_seen",
+    "Somebody was handed these responses; who was first stays.",
+    update(asks)
+    .where(among(a.id, "ids"), a.handled_at.is_not(None), a.seen_at.is_(None))
+    .values(delivered_seq=a.response_seq, seen_at=now(), seen_by=given_text("agent")),
+)
+add(
+    "delivery_record",
+    "A response was handed to a session; the first time stays.",
+    insert_or_change(
+        ask_deliveries,
+        "ask_id",
+        "seq",
+        "reader",
+        change={
+            "times": d.times + const(1),
+            "last_at": now(),
+            "context_revision": greatest(d.context_revision, given_integer("context_revision")),
+        },
+        ask_id=given_text("ask_id"),
+        seq=given_integer("seq"),
+        reader=_READER,
+        agent=given_text("agent"),
+        context_revision=given_integer("context_revision"),
+        first_at=now(),
+        last_at=now(),
+    ),
+)
+add(
+    "deliveries_of",
+    "Who was handed what of an ask, the latest response first.",
+    select(ask_deliveries)
+    .where(d.ask_id == given_text("ask_id"))
+    .order_by(d.seq.desc(), d.first_at, d.reader)
+    .limit(given_integer("limit")),
+)
+add(
+    "ask_take",
+    "Act on a response, alone for a while.",
+    update(asks)
+    .where(_THIS, _ANSWERED, _FREE)
+    .values(
+        taken_by=given_text("agent"),
+        taken_session_id=given_text("session"),
+        taken_until=plus_seconds(None, given_integer("seconds")),
+    )
+    .returning(*_ASK),
+)
+
+# --- annotations ------------------------------------------------------------------------------------------------------
+
+_about = func.coalesce(a.title, board_rows.c.label, type_=TEXT).label("about")
+_placed = annotations_table.outerjoin(asks, a.id == n.ask_id).outerjoin(board_rows, board_rows.c.id == n.row_id)
+_annotation = select(*annotations_table.c, _about).select_from(_placed)
+_OPEN = n.closed_at.is_(None)
+add(
+    "annotation_insert",
+    "What a human says beside an ask or a row.",
+    insert(annotations_table).values(
+        id=given_text("id"),
+        number=given_integer("number"),
+        project=given_text("project"),
+        ask_id=given_text("ask_id"),
+        row_id=given_text("row_id"),
+        step_no=given_integer("step_no"),
+        author=given_text("author"),
+        text=given_text("text"),
+        created_at=now(),
+    ),
+)
+add("annotation", "One annotation.", _annotation.where(n.id == given_text("id")))
+add(
+    "annotations_of",
+    "What was said beside an ask, or beside a row, in order.",
+    _annotation.where(
+        optional(n.ask_id, given_text("ask_id")),
+        optional(n.row_id, given_text("row_id")),
+        n.close_reason != const("withdrawn"),
+    )
+    .order_by(n.number)
+    .limit(given_integer("limit")),
+)
+add(
+    "annotation_take_back",
+    "The human takes words back, as long as nobody was handed them.",
+    update(annotations_table)
+    .where(n.id == given_text("id"), _OPEN, n.seen_at.is_(None))
+    .values(closed_at=now(), close_reason=const("withdrawn"))
+    .returning(n.id, n.project),
+)
+add(
+    "annotation_acknowledge",
+    "An agent has taken note, after somebody was handed it.",
+    update(annotations_table)
+    .where(n.id == given_text("id"), _OPEN, n.seen_at.is_not(None))
+    .values(closed_at=now(), close_reason=const("acknowledged"))
+    .returning(n.id, n.project),
+)
+_told = exists(
+    select(annotation_deliveries.c.reader)
+    .where(annotation_deliveries.c.annotation_id == n.id, annotation_deliveries.c.reader == _READER)
+    .correlate(annotations_table)
+)
+add(
+    "annotations_lock",
+    "A batch of words that a session was not handed, locked: nobody takes them back in between.",
+    select(n.id)
+    .where(_OPEN, ~_told, optional(n.project, given_text("project")))
+    .order_by(n.number)
+    .limit(given_integer("limit"))
+    .with_for_update(),
+)
+add(
+    "annotations_pending",
+    "Those words as they stand now.",
+    _annotation.where(among(n.id, "ids"), _OPEN).order_by(n.number),
+)
+add(
+    "annotations_seen",
+    "Somebody was handed these words; who was first stays.",
+    update(annotations_table)
+    .where(among(n.id, "ids"), n.seen_at.is_(None))
+    .values(seen_at=now(), seen_by=given_text("agent")),
+)
+add(
+    "annotation_record",
+    "A session was handed these words.",
+    insert_unless_there(
+        annotation_deliveries,
+        "annotation_id",
+        "reader",
+        annotation_id=given_text("id"),
+        reader=_READER,
+        agent=given_text("agent"),
+        first_at=now(),
+    ),
+)
+
+# --- lists ------------------------------------------------------------------------------------------------------------
+
+# A closed project is out of sight until something newer is asked or watched in it.
+_newer_ask = asks.alias("newer")
+_project_closed = exists(
+    select(projects.c.name)
+    .where(
+        projects.c.name == a.project,
+        projects.c.closed_at.is_not(None),
+        ~exists(
+            select(_newer_ask.c.id)
+            .where(_newer_ask.c.project == projects.c.name, _newer_ask.c.created_at > projects.c.closed_at)
+            .correlate(projects)
+        ),
+        ~exists(
+            select(boards.c.id)
+            .where(boards.c.project == projects.c.name, boards.c.created_at > projects.c.closed_at)
+            .correlate(projects)
+        ),
+    )
+    .correlate(asks)
+)
+_ATTENTION = and_(_LIVE, a.state == const("open"), _QUESTION, _AWAKE, ~_project_closed)
+_filters = (
+    optional(a.project, given_text("project")),
+    optional(a.kind, given_text("kind")),
+    optional(a.asked_by, given_text("asked_by")),
+    a.number > given_integer("after"),
+)
+_page = (a.number, given_integer("limit"))
+
+
+def _list(*conditions: Any) -> Any:
+    return _shown().where(*conditions, *_filters).order_by(_page[0]).limit(_page[1])
+
+
+add("asks_list", "A page of asks by number.", _list(optional(a.state, given_text("state"))))
+add("asks_attention", "A page of what needs the human now.", _list(_ATTENTION))
+add("asks_unhandled", "A page of what humans have finished with, and agents have not.", _list(_ANSWERED))
+_said = exists(select(r.seq).where(r.ask_id == a.id, contains(r.folded, given_text("needle"))).correlate(asks))
+add(
+    "asks_search",
+    "A page of asks whose words, or whose responses' words, hold a text; literal and case-folded.",
+    _list(or_(contains(a.folded, given_text("needle")), _said)),
+)
+add(
+    "attention_count",
+    "How many asks need the human now.",
+    select(func.count(a.number, type_=BIGINT).label("count")).where(
+        _ATTENTION, optional(a.project, given_text("project"))
+    ),
+)
+add(
+    "asks_open_count",
+    "How many asks of a project wait for the human.",
+    select(func.count(a.number, type_=BIGINT).label("count")).where(
+        _LIVE, a.state == const("open"), _QUESTION, optional(a.project, given_text("project"))
+    ),
+)
+add(
+    "project_close",
+    "The human is done with a project.",
+    update(projects).where(projects.c.name == given_text("name")).values(closed_at=now()),
+)
+add(
+    "project_reopen",
+    "And wants to see it again.",
+    update(projects).where(projects.c.name == given_text("name")).values(closed_at=const(None)),
+)
