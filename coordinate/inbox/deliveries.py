@@ -277,6 +277,6 @@ def _hand_words(tx: Tx, project: str | None, limit: int, *, agent: str, session:
     if not ids:
         return []
     tx.run("annotations_seen", ids=ids, agent=agent)
-    words = [Annotation(**row._asdict()) for row in tx.all("annotations_pending", ids=ids)]
+    words = [Annotation(**row._asdict()) for row in tx.all("annotations_pending", ids=ids, reader=reader)]
     tx.run_many("annotation_record", [{"id": each.id, "reader": reader, "agent": agent} for each in words])
     return words

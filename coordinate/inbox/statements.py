@@ -457,8 +457,8 @@ add(
 )
 add(
     "annotations_pending",
-    "Those words as they stand now.",
-    _annotation.where(among(n.id, "ids"), _OPEN).order_by(n.number),
+    "Those words as they stand now, without what the same session was handed while this waited for the lock.",
+    _annotation.where(among(n.id, "ids"), _OPEN, ~_told).order_by(n.number),
 )
 add(
     "annotations_seen",

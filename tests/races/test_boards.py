@@ -294,3 +294,30 @@ def test_a_turn_never_ends_over_a_later_word(board_url: str) -> None:
 def test_without_the_pinned_response_a_word_is_lost(noticed: Noticed) -> None:
     guard = r" AND \(asks\.handled_at IS NULL OR .*?(?= RETURNING)"
     noticed(lambda url: leave_while_the_human_speaks(url, 20, arena.cut("ask_close", guard)))
+
+
+# --- words beside rows ------------------------------------------------------------------------------------------------
+
+
+def poll_at_once(url: str, rounds: int, weakness: Weakness | None = None) -> None:
+    """Three processes of one reader poll word by word: together they are handed each word once."""
+    with arena.setting_up(url) as c:
+        c.board_upsert(title=TITLE, rows=[GivenRow("Docs")])
+        for at in range(rounds):
+            c.board_annotate(title=TITLE, label="Docs", text=f"word {at}", agent="ann")
+    polls: list[list[Call]] = [[("pending", {"limit": 1})] * rounds for _ in range(3)]
+    answers = [answer for together in arena.rounds(url, *polls, weakness=weakness) for answer in together]
+    handed = Counter(words.text for answer in answers for words in answer.value.annotations)
+    assert handed == {f"word {at}": 1 for at in range(rounds)}
+
+
+def test_a_reader_that_polls_several_times_at_once_is_handed_each_word_once(board_url: str) -> None:
+    """Statement 10: exactly once for each session."""
+    poll_at_once(board_url, 40)
+
+
+def test_without_a_second_look_a_word_is_handed_twice(noticed: Noticed) -> None:
+    """On Postgres the first look is at the rows from before the wait for their lock."""
+    told = r" AND NOT \(EXISTS \(SELECT annotation_deliveries\.reader.*?= :reader\)\)"
+    looks = [arena.cut(name, told) for name in ("annotations_pending", "annotations_lock")]
+    noticed(lambda url: poll_at_once(url, 10, arena.together(*looks)))

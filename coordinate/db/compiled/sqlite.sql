@@ -3028,8 +3028,8 @@ ORDER BY annotations.number
 LIMIT :limit;
 
 -- name: annotations_pending
--- why: Those words as they stand now.
--- takes: ids list
+-- why: Those words as they stand now, without what the same session was handed while this waited for the lock.
+-- takes: ids list, reader text
 -- gives: id text, number integer, project text, ask_id text, row_id text, step_no integer, author text, text text,
 --   seen_at instant, seen_by text, closed_at instant, close_reason text, created_at instant, about text
 SELECT annotations.id, annotations.number, annotations.project, annotations.ask_id, annotations.row_id,
@@ -3038,7 +3038,10 @@ SELECT annotations.id, annotations.number, annotations.project, annotations.ask_
     about
 FROM annotations LEFT OUTER JOIN asks ON asks.id = annotations.ask_id LEFT OUTER JOIN board_rows ON board_rows.id =
     annotations.row_id
-WHERE annotations.id IN (SELECT value FROM json_each(:ids)) AND annotations.closed_at IS NULL
+WHERE annotations.id IN (SELECT value FROM json_each(:ids)) AND annotations.closed_at IS NULL AND NOT (EXISTS (SELECT
+    annotation_deliveries.reader
+FROM annotation_deliveries
+WHERE annotation_deliveries.annotation_id = annotations.id AND annotation_deliveries.reader = :reader))
 ORDER BY annotations.number;
 
 -- name: annotations_seen
