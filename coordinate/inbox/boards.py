@@ -9,6 +9,7 @@ locks the ask alone.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -34,7 +35,7 @@ from coordinate.records import (
 )
 from coordinate.states import ACTION_OWNERS, ROW_STATUSES
 
-TITLE_MAX = LABEL_MAX = 200
+NAME_MAX = 200
 ROWS_MAX = 200
 STEPS_MAX = 20
 WORDS_MAX = 1_000
@@ -83,7 +84,7 @@ def board_upsert(
     if is_new and board_version is not None:
         raise _no_board(hand.board.title, hand.board.project)
     if not is_new and board_version != hand.board.revision:
-        raise _outdated(tx, hand.board, f"it is at revision {hand.board.revision}, not {board_version}")
+        raise _outdated(hand, f"it is at revision {hand.board.revision}, not {board_version}")
     stored = {row.label: row for row in tx.all("board_rows_lock", board_id=hand.board.id, labels=labels)}
     before = [row for row in stored.values() if row.removed_at is None]
     numbers = _mint(tx, sum(label not in stored for label in labels))
@@ -203,7 +204,7 @@ def board_advance(
     if row is None or row.removed_at is not None:
         raise _no_row(hand.board, given.label)
     if hand.board.revision != board_version:
-        raise _outdated(tx, hand.board, f"it is at revision {hand.board.revision}, not {board_version}", row)
+        raise _outdated(hand, f"it is at revision {hand.board.revision}, not {board_version}", row)
     written = _write(hand, row, given, int(row.position), iter(()), advances=True)
     return _settle(hand, [written], [], moved=False, is_new=False)
 
@@ -233,7 +234,7 @@ class _Written:
 def _take(tx: Tx, title: str, project: str, stream: str, agent: str, session: str | None) -> tuple[_Hand, bool]:
     """The board, locked, and whether it was made just now."""
     agent = inputs.agent(agent)
-    named = {"title": _title(title), "project": inputs.name(project, "project")}
+    named = {"title": _name(title, "title"), "project": inputs.name(project, "project")}
     stream = inputs.text(stream, "stream", limit=inputs.TITLE_MAX)
     board = tx.one("board_lock", **named)
     if board is None:
@@ -267,38 +268,25 @@ def _write(
     hand: _Hand, row: Row | None, given: GivenRow, position: int, numbers: Iterator[int], *, advances: bool = False
 ) -> _Written:
     """Bring a row to what is given, and its ask with it, in one go or not at all."""
-    tx = hand.tx
     was = "" if row is None else str(row.status)
-    if row is None and given.revision is not None:
-        raise _no_row(hand.board, given.label)
-    if row is not None and given.revision not in (None, row.revision):
-        raise _outdated(tx, hand.board, f"its row {row.label} is at revision {row.revision}, not {given.revision}", row)
     status = given.status or was or TRACKED
     begins = status == BLOCKED and (was != BLOCKED or advances)
     wanted = _wanted(row, given, begins=begins)
-    if row is not None and was == status == BLOCKED and not begins and wanted["action_owner"] != row.action_owner:
-        raise inputs.refuse(
-            "action_owner", f"{row.label} waits for a {row.action_owner}", hint="advance to another step"
-        )
-    content = None
-    if status == BLOCKED:
-        if given.outcome and not advances:
-            raise inputs.refuse("outcome", f"{given.label} is the human's turn: its outcome comes when that is over")
-        content = _content(hand.board, given.label, wanted)
-        wanted |= {"outcome": "", "options": content.options}
-    if row is not None and row.removed_at is None and all(getattr(row, name) == wanted[name] for name in wanted):
-        return _Written(row, was, changed=False)
-    if row is not None and row.removed_at is None and given.revision is None:
-        raise _outdated(
-            tx, hand.board, f"to change its row {row.label} show the revision that you read, now {row.revision}", row
-        )
+    content = _step(hand, given, wanted, advances=advances) if status == BLOCKED else None
+    listed = row is not None and row.removed_at is None
     if row is None:
-        number = next(numbers)
-        made = {"id": f"ROW-{number}", "number": number, "board_id": hand.board.id, "label": given.label}
-        after = tx.one("board_row_insert", position=position, **made, **wanted)
-    else:
-        after = tx.one("board_row_write", id=row.id, revision=row.revision, position=position, **wanted)
-    assert after is not None
+        if given.revision is not None:
+            raise _no_row(hand.board, given.label)
+    elif given.revision not in (None, row.revision):
+        raise _outdated(hand, f"its row {row.label} is at revision {row.revision}, not {given.revision}", row)
+    elif listed and all(getattr(row, name) == wanted[name] for name in wanted):
+        return _Written(row, was, changed=False)
+    elif listed and given.revision is None:
+        raise _outdated(hand, f"to change its row {row.label} show the revision that you read", row)
+    elif content is not None and not begins and content.action_owner != row.action_owner:
+        hint = "advance to another step"
+        raise inputs.refuse("action_owner", f"{row.label} waits for a {row.action_owner} of a human", hint=hint)
+    after = _put(hand, row, given.label, position, numbers, wanted)
     _turn(hand, was, after, given, content, begins=begins, advances=advances)
     return _Written(after, was, changed=True)
 
@@ -313,13 +301,31 @@ def _wanted(row: Row | None, given: GivenRow, *, begins: bool) -> dict[str, Any]
     return said | {name: value or blank[name] for name, value in told.items() if value is not None}
 
 
-def _content(board: Row, label: str, wanted: dict[str, Any]) -> asks.Content:
-    return asks.content_of(
-        title=f"{board.title}: {label}",
+def _step(hand: _Hand, given: GivenRow, wanted: dict[str, Any], *, advances: bool) -> asks.Content:
+    """What a blocked row asks; the outcome that is given with it is one of the step before."""
+    if given.outcome and not advances:
+        raise inputs.refuse("outcome", f"{given.label} is the human's turn: its outcome comes when that is over")
+    content = asks.content_of(
+        title=f"{hand.board.title}: {given.label}",
         detail=wanted["note"],
         context=wanted["context"],
         **{name: wanted[name] for name in _NO_STEP if name != "outcome"},
     )
+    wanted |= {"outcome": "", "options": content.options}
+    return content
+
+
+def _put(
+    hand: _Hand, row: Row | None, label: str, position: int, numbers: Iterator[int], wanted: dict[str, Any]
+) -> Row:
+    if row is not None:
+        after = hand.tx.one("board_row_write", id=row.id, revision=row.revision, position=position, **wanted)
+    else:
+        number = next(numbers)
+        made = {"id": f"ROW-{number}", "number": number, "board_id": hand.board.id, "label": label}
+        after = hand.tx.one("board_row_insert", position=position, **made, **wanted)
+    assert after is not None
+    return after
 
 
 def _turn(
@@ -430,7 +436,7 @@ def board_annotate(
     No revision moves, so whatever agents write at the same moment, neither refuses the other. Raises `NotFound`.
     """
     board = _find(tx, title, project)
-    label = inputs.line(label, "label", limit=LABEL_MAX)
+    label = _name(label, "label")
     row = tx.one("board_row", board_id=board.id, label=label)
     if row is None:
         raise _no_row(board, label)
@@ -461,7 +467,7 @@ def board_unarchive(
 
 def _set_status(tx: Tx, status: str, title: str, board_version: int | None, project: str, agent: str) -> Board:
     verb = "board_archive" if status == ARCHIVED else "board_unarchive"
-    named = {"title": _title(title), "project": inputs.name(project, "project")}
+    named = {"title": _name(title, "title"), "project": inputs.name(project, "project")}
     agent, version = inputs.agent(agent), _revision(board_version, "board_version")
     given = {"agent": agent} if status == ARCHIVED else {}
     row = tx.one(verb, version=version, **named, **given)
@@ -470,7 +476,7 @@ def _set_status(tx: Tx, status: str, title: str, board_version: int | None, proj
         return Board(**row._asdict())
     board = _find(tx, title, project)
     if version not in (None, board.revision):
-        raise _outdated(tx, board, f"it is at revision {board.revision}, not {version}")
+        raise _outdated(_Hand(tx, board, agent, None), f"it is at revision {board.revision}, not {version}")
     return Board(**board._asdict())
 
 
@@ -558,7 +564,7 @@ def _progress(standing: Row) -> Progress:
 
 
 def _find(tx: Tx, title: str, project: str, *, lock: bool = False) -> Row:
-    title, project = _title(title), inputs.name(project, "project")
+    title, project = _name(title, "title"), inputs.name(project, "project")
     board = tx.one("board_lock" if lock else "board", title=title, project=project)
     if board is None:
         raise _no_board(title, project)
@@ -602,7 +608,7 @@ def _checked(row: GivenRow) -> GivenRow:
         return None if value is None else inputs.text(value, name, limit=limit)
 
     return GivenRow(
-        inputs.line(row.label, "label", limit=LABEL_MAX),
+        _name(row.label, "label"),
         revision=_revision(row.revision, "revision"),
         status=None if row.status is None else inputs.one_of(row.status, "status", ROW_STATUSES),
         note=maybe("note", inputs.NOTE_MAX),
@@ -621,8 +627,9 @@ def _checked(row: GivenRow) -> GivenRow:
     )
 
 
-def _title(title: str) -> str:
-    return inputs.line(title, "title", limit=TITLE_MAX)
+def _name(value: str, field: str) -> str:
+    """A title or a label; what looks the same is the same, however it was typed."""
+    return unicodedata.normalize("NFC", inputs.line(value, field, limit=NAME_MAX))
 
 
 def _revision(value: int | None, field: str) -> int | None:
@@ -640,11 +647,12 @@ def _no_row(board: Row, label: str) -> NotFound:
     return NotFound(f"the board {board.title!r} has no row {label!r}", hint="see: coordinate board get TITLE --full")
 
 
-def _outdated(tx: Tx, board: Row, what: str, row: Row | None = None) -> OutdatedRevision:
+def _outdated(hand: _Hand, what: str, row: Row | None = None) -> OutdatedRevision:
     """With every current number, so that whoever lost can go on from there."""
+    board = hand.board
     now: dict[str, Fact] = {"board": board.title, "board_revision": int(board.revision)}
     if row is not None:
-        ask = asks.asks_of_rows(tx, [row.id]).get(row.id)
+        ask = asks.asks_of_rows(hand.tx, [row.id]).get(row.id)
         now |= {"label": row.label, "revision": int(row.revision), "status": row.status, "step_no": int(row.step_no)}
         now |= {"ask_id": None if ask is None else ask.id}
     return OutdatedRevision(

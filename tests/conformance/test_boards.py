@@ -190,6 +190,8 @@ def test_a_blocked_row_cannot_be_left_out(release: Coordinator, board_url: str) 
 def test_two_rows_of_one_label_are_refused(board: Coordinator, board_url: str) -> None:
     with refused(board_url, InvalidInput, "two rows are called Docs"):
         board.board_upsert(title=TITLE, rows=[{"label": "Docs"}, {"label": " Docs "}])
+    with refused(board_url, InvalidInput, "two rows are called"):
+        board.board_upsert(title=TITLE, rows=[{"label": "Caf\u00e9"}, {"label": "Cafe\u0301"}])
 
 
 def test_a_row_that_may_not_come_in_is_refused(board: Coordinator, board_url: str) -> None:
