@@ -372,10 +372,10 @@ def sign_of_life(tx: Tx, *, session: str) -> bool:
 def settle(tx: Tx, *, known: bool) -> Settled:
     """After a board was put back to an earlier day: end every live hold, and let no number come twice.
 
-    Who holds what since then nobody can tell, so claims, leases, locks and reserved reviews end, and their holders are
-    told; what belongs to an open worktree stays until it is merged or aborted. Unless the numbers are `known` to lie
-    above all that were given out, they go on by a wide margin: counters, ids, positions and revisions by 1,000,000,
-    attempts by 1,000.
+    Who holds what since then nobody can tell, so claims, leases, locks, reserved reviews and takes of responses end,
+    and their holders are told; what belongs to an open worktree stays until it is merged or aborted. Unless the numbers
+    are `known` to lie above all that were given out, they go on by a wide margin: counters, ids, positions and
+    revisions by 1,000,000, attempts by 1,000.
     """
     tx.where_needed("lock_edges")
     if not known:
@@ -389,11 +389,14 @@ def settle(tx: Tx, *, known: bool) -> Settled:
         over += len(leases.end(tx, page, reason="expired", by="system"))
         before = page[-1].id
     tx.run("reviews_end")
+    tx.run("takes_end")
     return Settled(len(freed), over, known)
 
 
 def _raise_numbers(tx: Tx) -> None:
     tx.run("tasks_raise", attempts=ATTEMPTS_MARGIN, revisions=NUMBERS_MARGIN)
+    for table in ("boards", "board_rows", "asks"):
+        tx.run(f"{table}_raise", revisions=NUMBERS_MARGIN)
     tx.run("counters_raise", count=NUMBERS_MARGIN)
     for row in tx.all("ids_last"):
         least = int(max(row.used, row.last or 0)) + NUMBERS_MARGIN

@@ -98,6 +98,8 @@ def _set_aside_what_cannot_be_read(board: Path, *, replace: bool) -> str | None:
     return str(aside)
 
 
+# What callers show the revision of, beside tasks; a board of an older schema has none of them.
+REVISED = ("boards", "board_rows", "asks")
 REPLACE = "stop the agents first; then say --replace: what is there is kept beside it under another name"
 
 
@@ -120,6 +122,9 @@ def _note_numbers(connection: sqlite3.Connection, *, known: bool) -> None:
     if known:
         connection.execute("CREATE TEMP TABLE was_tasks AS SELECT id, attempt, revision FROM main.tasks")
         connection.execute("CREATE UNIQUE INDEX temp.was_task ON was_tasks (id)")
+        for table in REVISED:
+            if _has(connection, table):
+                connection.execute(f"CREATE TEMP TABLE was_{table} AS SELECT id, revision FROM main.{table}")
         connection.execute("CREATE TEMP TABLE was_counters AS SELECT kind, value FROM main.counters")
         connection.execute("CREATE TEMP TABLE was_ids AS SELECT name, seq FROM main.sqlite_sequence")
 
@@ -154,6 +159,12 @@ def _raise_numbers(connection: sqlite3.Connection) -> None:
         "UPDATE main.tasks SET attempt = max(tasks.attempt, w.attempt), revision = max(tasks.revision, w.revision) + 1"
         " FROM was_tasks w WHERE w.id = tasks.id"
     )
+    for table in REVISED:
+        if _has(connection, f"was_{table}", "temp"):
+            connection.execute(
+                f"UPDATE main.{table} SET revision = max({table}.revision, w.revision) + 1"
+                f" FROM was_{table} w WHERE w.id = {table}.id"
+            )
     # Up to where the log was pruned is no number that was given out.
     connection.execute(
         "INSERT INTO main.counters (kind, value) SELECT kind, value FROM was_counters WHERE kind <> 'events_pruned'"
@@ -167,6 +178,11 @@ def _raise_numbers(connection: sqlite3.Connection) -> None:
         "INSERT INTO main.sqlite_sequence (name, seq) SELECT name, seq FROM was_ids"
         " WHERE name NOT IN (SELECT name FROM main.sqlite_sequence)"
     )
+
+
+def _has(connection: sqlite3.Connection, table: str, schema: str = "main") -> bool:
+    found = connection.execute(f"SELECT 1 FROM {schema}.sqlite_master WHERE type = 'table' AND name = ?", [table])
+    return found.fetchone() is not None
 
 
 def _quoted(name: str) -> str:

@@ -21,7 +21,7 @@ from coordinate.db.portable import (
     now,
     optional,
 )
-from coordinate.db.schema import annotations_table, board_rows, boards
+from coordinate.db.schema import annotations_table, asks, board_rows, boards
 from coordinate.db.statements import Statements
 from coordinate.states import ROW_STATUSES
 
@@ -271,4 +271,20 @@ add(
     )
     .order_by(words.number.desc())
     .limit(given_integer("limit")),
+)
+
+# --- after a restore --------------------------------------------------------------------------------------------------
+
+for _table in (boards, board_rows, asks):
+    add(
+        f"{_table.name}_raise",
+        "After a restore: above every revision that was shown to anybody.",
+        update(_table).values(revision=_table.c.revision + given_integer("revisions")),
+    )
+add(
+    "takes_end",
+    "After a restore nobody can tell who acts on which response.",
+    update(asks)
+    .where(asks.c.taken_until.is_not(None), asks.c.closed_at.is_(None))
+    .values(taken_by=const(None), taken_session_id=const(None), taken_until=const(None)),
 )

@@ -209,3 +209,33 @@ def test_a_restore_that_is_killed_leaves_the_old_board_or_the_new_one(two_days: 
         if not is_old:
             old = rows(url)["history"]
     assert service.restore(made, url, replace=True).settled.known
+
+
+def revisions(url: str) -> list[int]:
+    """Of a board, its row and the row's ask."""
+    return [run(url, f"SELECT max(revision) FROM {table}")[0][0] for table in ("boards", "board_rows", "asks")]
+
+
+def test_no_revision_of_the_later_days_comes_twice_and_nobody_acts_on_a_response(
+    board_file: Path, tmp_path: Path
+) -> None:
+    """Design rule 4.7: whoever read a row in those days shows an old number."""
+    url = str(board_file)
+    said = {"title": "Release", "label": "Key", "status": "blocked", "action_owner": "task", "impact": "no build"}
+    with coordinate.connect(url, agent="alice") as c:
+        c.board_row(**said)
+        ask = c.board_get(title="Release").rows[0].turn.ask_id
+        c.respond(ask=ask, kind="handled")
+        c.take(ask=ask)
+        made = backup.export(board_file, tmp_path / "backup.db").backup
+        for number in range(3):
+            c.board_row(**said, expected_revision=number + 1, note=f"{number}")
+        c.board_row(title="Release", label="Docs")
+    shown = revisions(url)
+    service.restore(made, url, replace=True)
+    assert all(now > before for now, before in zip(revisions(url), shown, strict=True))
+    with coordinate.connect(url, agent="bob") as c:
+        assert c.take(ask=ask).taken_by == "bob"
+    settled = revisions(url)
+    service.settle(url)
+    assert [now - before for now, before in zip(revisions(url), settled, strict=True)] == [1_000_000] * 3

@@ -3783,6 +3783,31 @@ ORDER BY annotations.number DESC
 
 LIMIT :limit;
 
+-- name: boards_raise
+-- why: After a restore: above every revision that was shown to anybody.
+-- takes: revisions integer
+-- gives: nothing
+UPDATE boards SET revision=(boards.revision + :revisions);
+
+-- name: board_rows_raise
+-- why: After a restore: above every revision that was shown to anybody.
+-- takes: revisions integer
+-- gives: nothing
+UPDATE board_rows SET revision=(board_rows.revision + :revisions);
+
+-- name: asks_raise
+-- why: After a restore: above every revision that was shown to anybody.
+-- takes: revisions integer
+-- gives: nothing
+UPDATE asks SET revision=(asks.revision + :revisions);
+
+-- name: takes_end
+-- why: After a restore nobody can tell who acts on which response.
+-- takes: nothing
+-- gives: nothing
+UPDATE asks SET taken_by=NULL, taken_session_id=NULL, taken_until=NULL
+WHERE asks.taken_until IS NOT NULL AND asks.closed_at IS NULL;
+
 -- ===== checkup: rows that contradict one another, and their repair =====
 
 -- name: wrong_holders
