@@ -1,0 +1,865 @@
+"""The inbox: asks, responses, deliveries, acknowledgements, and tasks that wait for a human.
+
+Field case QL-24 (ask and answer). A statement by number is one of those that the inbox was built to satisfy.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import coordinate
+from coordinate import Coordinator
+from coordinate.errors import (
+    AlreadyAsked,
+    AlreadySeen,
+    AnswerChanged,
+    AskOpen,
+    Closed,
+    Empty,
+    Held,
+    InvalidInput,
+    InvalidState,
+    NotAQuestion,
+    NotFound,
+    NotReady,
+    OutdatedRevision,
+    SelfReview,
+    UnreadAnswer,
+)
+from coordinate.records import Ask, Claim, Response
+from tests.clock import age
+from tests.tables import assert_sound, nothing_changes, refused, rows
+
+COLOUR: dict[str, Any] = {
+    "title": "Which colour?",
+    "action_owner": "decision",
+    "impact": "the logo waits",
+    "options": ["red", {"label": "blue", "recommended": True}],
+}
+KEY: dict[str, Any] = {"title": "Renew the key", "action_owner": "task", "impact": "no build is signed"}
+APPROVAL: dict[str, Any] = {
+    "title": "May it go out?",
+    "action_owner": "approval",
+    "impact": "the release",
+    "options": ["go ahead", "wait"],
+}
+
+
+@pytest.fixture(autouse=True)
+def the_board_is_sound(board_url: str) -> Iterator[None]:
+    yield
+    assert_sound(board_url)
+
+
+@pytest.fixture
+def ann(board_url: str) -> Iterator[Coordinator]:
+    """The human."""
+    with coordinate.connect(board_url, agent="ann") as c:
+        yield c
+
+
+@pytest.fixture
+def bob(board_url: str) -> Iterator[Coordinator]:
+    """Another agent."""
+    with coordinate.connect(board_url, agent="bob") as c:
+        yield c
+
+
+def handed(c: Coordinator, ask: str = "ASK-1") -> Ask | None:
+    return next((each for each in c.pending().responses if each.id == ask), None)
+
+
+def said(ask: Ask | None) -> Response:
+    assert ask is not None
+    assert ask.response is not None
+    return ask.response
+
+
+def claimed(c: Coordinator, role: str = "worker") -> Claim:
+    found = c.claim_next(role=role)
+    assert found is not None
+    return found
+
+
+# --- asking -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_asked_comes_back_as_it_was_said(board: Coordinator) -> None:
+    asked = board.ask(
+        **COLOUR, detail="d", next_step="n", next_after="f", context="c", stream="main", project="p", dedup_key="k"
+    ).ask
+    assert (asked.id, asked.number, asked.state, asked.revision, asked.step_no) == ("ASK-1", 1, "open", 1, 1)
+    assert asked.options == [{"label": "red"}, {"label": "blue", "recommended": True}]
+    assert (asked.asked_by, asked.surface, asked.surface_id, asked.response) == ("alice", "alone", "ASK-1", None)
+    assert (asked.outcome, asked.handled_at, asked.seen_at, asked.closed_at) == ("", None, None, None)
+    assert board.show_ask(ask="ask-1").ask == asked
+    assert [event.event for event in board.list_events(ref="ASK-1")] == ["ask.opened"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"action_owner": None}, "action_owner"),
+        ({"impact": " "}, "impact"),
+        ({"options": ["one"]}, "options"),
+        ({"options": None}, "options"),
+        ({"action_owner": "task"}, "options"),
+        ({"kind": "note"}, "action_owner"),
+        ({"blocking": True}, "blocking"),
+    ],
+)
+def test_a_question_says_what_it_needs_and_what_waits(
+    board: Coordinator, board_url: str, wrong: dict[str, Any], field: str
+) -> None:
+    with refused(board_url, InvalidInput) as caught:
+        board.ask(**COLOUR | wrong)
+    assert caught.value.facts["field"] == field
+
+
+def test_of_several_asks_in_a_place_one_lives_and_the_others_are_told_its_id(
+    board: Coordinator, bob: Coordinator, board_url: str
+) -> None:
+    """Statement 11: on a task, and under a key; the constraints are the database's own."""
+    board.dispatch(title="Logo", role="worker")
+    first = board.ask(**COLOUR, task="TASK-1").ask
+    with refused(board_url, AlreadyAsked, first.id) as caught:
+        bob.ask(**KEY, task="TASK-1")
+    assert caught.value.facts["ask_id"] == first.id
+    keyed = board.ask(**KEY, dedup_key="key")
+    again = bob.ask(**KEY, dedup_key="key")
+    assert (again.ask.id, again.already, keyed.already) == (keyed.ask.id, True, False)
+    indexes = rows(board_url, "SELECT count(*) FROM asks WHERE closed_at IS NULL GROUP BY surface, surface_id")
+    assert indexes == [(1,), (1,)]
+    board.withdraw(ask=first.id)
+    assert bob.ask(**KEY, task="TASK-1").ask.step_no == 2
+
+
+def test_other_words_count_a_revision_and_mark_an_earlier_answer(
+    board: Coordinator, ann: Coordinator, board_url: str
+) -> None:
+    """QL-24: the question changed between display and answer."""
+    board.ask(**COLOUR)
+    assert board.revise(ask="ASK-1", detail="dark theme", expected_revision=1).revision == 2
+    with nothing_changes(board_url):
+        assert board.revise(ask="ASK-1", detail="dark theme").revision == 2
+    with refused(board_url, OutdatedRevision, "revision 2"):
+        board.revise(ask="ASK-1", detail="x", expected_revision=1)
+    assert said(ann.respond(ask="ASK-1", choice="red", revision=1).ask).outdated
+    assert not said(ann.respond(ask="ASK-1", choice="red", revision=2).ask).outdated
+    assert said(board.revise(ask="ASK-1", impact="more waits")).outdated
+    with refused(board_url, InvalidInput, "revision 3"):
+        ann.respond(ask="ASK-1", choice="red", revision=4)
+
+
+# --- responding -------------------------------------------------------------------------------------------------------
+
+
+def test_a_response_always_succeeds_while_the_ask_lives_and_is_unseen(board: Coordinator, ann: Coordinator) -> None:
+    """Statement 1: also after it was handed over and taken."""
+    board.ask(**COLOUR)
+    for seq, choice in enumerate(["red", "blue", "red"], start=1):
+        asked = ann.respond(ask="ASK-1", choice=choice, text=f"word {seq}").ask
+        assert (asked.state, asked.response_seq, asked.seen_at, asked.seen_by) == ("answered", seq, None, None)
+        assert (said(asked).choice, said(asked).said_by, said(asked).channel) == (choice, "ann", "inbox")
+        assert asked.handled_at is not None
+        assert said(handed(board)).seq == seq
+        board.take(ask="ASK-1")
+    assert [each.seq for each in board.show_ask(ask="ASK-1").responses] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("kind", ["answer", "clarify", "decline", "handled"])
+def test_every_kind_of_response_is_the_humans_part_done(board: Coordinator, ann: Coordinator, kind: str) -> None:
+    board.ask(**KEY)
+    asked = ann.respond(ask="ASK-1", kind=kind, text="so").ask
+    assert (said(asked).kind, asked.state) == (kind, "answered")
+    assert [each.id for each in board.list_asks(unhandled=True)] == ["ASK-1"]
+
+
+def test_a_chat_answer_never_covers_an_unread_one(board: Coordinator, ann: Coordinator, board_url: str) -> None:
+    """Statement 2, QL-24: the waiting text comes with the refusal; once it was handed over, chat may replace it."""
+    board.ask(**COLOUR)
+    ann.respond(ask="ASK-1", choice="blue", text="the darker one")
+    with refused(board_url, UnreadAnswer) as caught:
+        board.answer(ask="ASK-1", choice="red")
+    facts = caught.value.facts
+    assert (facts["text"], facts["choice"], facts["kind"], facts["response_seq"]) == (
+        "the darker one",
+        "blue",
+        "answer",
+        1,
+    )
+    board.pending()
+    assert said(board.answer(ask="ASK-1", choice="red").ask).seq == 2
+
+
+def test_what_one_session_was_handed_lets_no_other_answer_over_it(
+    board: Coordinator, ann: Coordinator, bob: Coordinator, board_url: str
+) -> None:
+    board.ask(**COLOUR)
+    ann.respond(ask="ASK-1", choice="blue")
+    board.pending()
+    with refused(board_url, UnreadAnswer):
+        bob.answer(ask="ASK-1", choice="red")
+
+
+def test_a_chat_answer_is_seen_by_who_recorded_it_and_closes_nothing(
+    board: Coordinator, ann: Coordinator, bob: Coordinator
+) -> None:
+    """Statement 3."""
+    board.ask(**COLOUR)
+    asked = board.answer(ask="ASK-1", choice="red").ask
+    assert (asked.state, asked.delivered_seq, asked.seen_by, said(asked).channel) == ("answered", 1, "alice", "chat")
+    assert [(each.reader, each.seq) for each in board.show_ask(ask="ASK-1").deliveries] == [("alice", 1)]
+    assert said(handed(bob)).choice == "red"
+    asked = ann.respond(ask="ASK-1", choice="blue").ask
+    assert (asked.seen_at, said(asked).choice) == (None, "blue")
+
+
+def test_what_cannot_be_answered_in_chat_is_refused_each_in_its_way(
+    board: Coordinator, ann: Coordinator, board_url: str
+) -> None:
+    """Statement 4: four reasons, and a fifth for what asks nothing; no row changes."""
+    for _ in range(2):
+        board.ask(**COLOUR)
+    board.ask(title="The parser stands", kind="done")
+    ann.dismiss(ask="ASK-2")
+    ann.respond(ask="ASK-1", choice="red")
+    calls: list[tuple[type[Any], Callable[[], Any]]] = [
+        (Empty, lambda: board.answer(ask="ASK-1", text=" \n")),
+        (NotFound, lambda: board.answer(ask="ASK-9", text="x")),
+        (Closed, lambda: board.answer(ask="ASK-2", text="x")),
+        (UnreadAnswer, lambda: board.answer(ask="ASK-1", text="x")),
+        (NotAQuestion, lambda: board.answer(ask="ASK-3", text="x")),
+        (NotAQuestion, lambda: ann.respond(ask="ASK-3", text="x")),
+    ]
+    codes = []
+    for error, call in calls:
+        with refused(board_url, error) as caught:
+            call()
+        codes.append(caught.value.code)
+    assert codes[:4] == ["empty", "not_found", "closed", "unread_inbox_answer"]
+
+
+def test_a_human_may_unsay_what_nobody_was_handed(board: Coordinator, ann: Coordinator, board_url: str) -> None:
+    """Statement 5: and nothing after that."""
+    board.ask(**COLOUR)
+    ann.respond(ask="ASK-1", choice="red")
+    asked = ann.withdraw_response(ask="ASK-1").ask
+    assert (asked.state, asked.handled_at, asked.response, asked.response_seq) == ("open", None, None, 2)
+    assert handed(board) is None
+    with nothing_changes(board_url):
+        assert ann.withdraw_response(ask="ASK-1").already
+    ann.respond(ask="ASK-1", choice="blue")
+    board.pending()
+    with refused(board_url, AlreadySeen, "alice") as caught:
+        ann.withdraw_response(ask="ASK-1")
+    assert caught.value.facts["seen_by"] == "alice"
+    assert said(handed(board)).choice == "blue"
+
+
+def test_a_response_to_a_closed_ask_says_that_it_is_closed(
+    board: Coordinator, ann: Coordinator, board_url: str
+) -> None:
+    """Statement 10: it would reach nobody."""
+    board.ask(**KEY)
+    ann.respond(ask="ASK-1", kind="handled")
+    board.pending()
+    board.acknowledge(ask="ASK-1", response_seq=1)
+    for call in (
+        lambda: ann.respond(ask="ASK-1", text="more"),
+        lambda: ann.withdraw_response(ask="ASK-1"),
+        lambda: ann.dismiss(ask="ASK-1"),
+        lambda: board.withdraw(ask="ASK-1"),
+        lambda: board.revise(ask="ASK-1", title="x"),
+        lambda: ann.snooze(ask="ASK-1", until=coordinate_now(board) + timedelta(hours=1)),
+    ):
+        with refused(board_url, Closed, "ASK-1 was closed as done by alice"):
+            call()
+
+
+def coordinate_now(c: Coordinator) -> Any:
+    return c.list_asks()[0].updated_at
+
+
+def test_the_same_deed_again_writes_nothing_and_a_late_one_is_not_applied(
+    board: Coordinator, ann: Coordinator, board_url: str
+) -> None:
+    """Statement 17."""
+    board.ask(**COLOUR)
+    first = {"ask": "ASK-1", "choice": "red", "client_id": "phone", "client_seq": 1, "action_id": "a"}
+    second = first | {"choice": "blue", "client_seq": 2, "action_id": "b"}
+    assert not ann.respond(**first).already
+    ann.respond(**second)
+    with nothing_changes(board_url):
+        again = ann.respond(**first)
+        assert (again.already, said_again(again).seq, said(again.ask).choice) == (True, 1, "blue")
+    with refused(board_url, OutdatedRevision, "came too late"):
+        ann.respond(**first | {"action_id": "c"})
+    with refused(board_url, OutdatedRevision):
+        ann.withdraw_response(ask="ASK-1", client_id="phone", client_seq=1, action_id="d")
+    taken = {"ask": "ASK-1", "client_id": "phone", "client_seq": 3, "action_id": "e"}
+    ann.withdraw_response(**taken)
+    ann.respond(ask="ASK-1", choice="red", client_id="page", client_seq=1, action_id="a")
+    with nothing_changes(board_url):
+        assert ann.withdraw_response(**taken).already
+    with nothing_changes(board_url):
+        assert ann.respond(**first | {"choice": "blue"}).already
+
+
+def said_again(responded: Any) -> Response:
+    assert responded.response is not None
+    found: Response = responded.response
+    return found
+
+
+# --- handing over -----------------------------------------------------------------------------------------------------
+
+
+def test_every_session_is_handed_every_response_until_it_is_acknowledged(
+    board: Coordinator, ann: Coordinator, bob: Coordinator
+) -> None:
+    """Statement 6, QL-24: whoever dies after collecting it takes nothing along."""
+    board.ask(**COLOUR)
+    ann.respond(ask="ASK-1", choice="red")
+    for reader in (board, bob, board, bob):
+        assert said(handed(reader)).choice == "red"
+    found = {each.reader: each.times for each in board.show_ask(ask="ASK-1").deliveries}
+    assert found == {"alice": 2, "bob": 2}
+    bob.acknowledge(ask="ASK-1", response_seq=1, outcome="it is red")
+    assert (handed(board), handed(bob)) == (None, None)
+
+
+def test_an_asks_own_context_comes_once_per_session(board: Coordinator, ann: Coordinator, board_url: str) -> None:
+    board.ask(**COLOUR, context="long")
+    ann.respond(ask="ASK-1", choice="red")
+    sessions = [board.register(name="alice").id for _ in range(2)]
+    for session in sessions:
+        contexts = [
+            board.pending(session=session).responses[0].context,
+            board.pending(session=session).responses[0].context,
+            board.pending(session=session, full=True).responses[0].context,
+        ]
+        assert contexts == ["long", "", "long"]
+    ann.respond(ask="ASK-1", choice="blue")
+    assert board.pending(session=sessions[0]).responses[0].context == ""
+    board.revise(ask="ASK-1", context="longer")
+    assert board.pending(session=sessions[0]).responses[0].context == "longer"
+
+
+def test_handing_over_changes_nothing_but_the_evidence_of_it(
+    board: Coordinator, ann: Coordinator, bob: Coordinator, board_url: str
+) -> None:
+    """Statement 8: the first time and the first name stay; no event, no revision, no count of attention."""
+    board.ask(**COLOUR)
+    board.ask(**KEY)
+    before = ann.respond(ask="ASK-1", choice="red").ask
+    events, attention = rows(board_url, "SELECT count(*) FROM events"), board.attention_count()
+    board.pending()
+    first = board.show_ask(ask="ASK-1")
+    bob.pending()
+    board.pending()
+    after = board.show_ask(ask="ASK-1")
+    assert (after.ask.seen_at, after.ask.seen_by) == (first.ask.seen_at, "alice")
+    assert after.deliveries[0].first_at == first.deliveries[0].first_at
+    assert (after.ask.updated_at, after.ask.revision) == (before.updated_at, before.revision)
+    assert (rows(board_url, "SELECT count(*) FROM events"), board.attention_count()) == (events, attention)
+
+
+def test_what_is_pending_comes_page_by_page_and_by_project(board: Coordinator, ann: Coordinator) -> None:
+    for number in range(5):
+        board.ask(**KEY, project="p" if number % 2 else "q")
+        ann.respond(ask=f"ASK-{number + 1}", kind="handled")
+    page = board.pending(limit=3)
+    assert ([each.number for each in page.responses], page.next) == ([1, 2, 3], 3)
+    page = board.pending(limit=3, after=page.next or 0)
+    assert ([each.number for each in page.responses], page.next) == ([4, 5], None)
+    assert [each.number for each in board.pending(project="p").responses] == [2, 4]
+    board.ask(**KEY, project="p")
+    assert (board.pending(project="p").waiting, board.pending(project="q").waiting) == (1, 0)
+
+
+def test_one_agent_acts_on_a_response_at_a_time(
+    board: Coordinator, ann: Coordinator, bob: Coordinator, board_url: str
+) -> None:
+    """Statement 20, its end: what the dead took is free again when its time is over."""
+    board.ask(**COLOUR)
+    with refused(board_url, InvalidState, "no response yet"):
+        board.take(ask="ASK-1")
+    ann.respond(ask="ASK-1", choice="red")
+    taken = board.take(ask="ASK-1", seconds=600)
+    assert (taken.taken_by, said(taken).choice, taken.seen_by) == ("alice", "red", "alice")
+    assert handed(bob) is not None
+    for call in (lambda: bob.take(ask="ASK-1"), lambda: bob.acknowledge(ask="ASK-1", response_seq=1, outcome="x")):
+        with refused(board_url, Held, "alice acts on ASK-1"):
+            call()
+    board.take(ask="ASK-1", seconds=900)
+    age(board_url, 901)
+    assert bob.take(ask="ASK-1").taken_by == "bob"
+    with refused(board_url, Held, "bob acts on ASK-1"):
+        board.acknowledge(ask="ASK-1", response_seq=1, outcome="x")
+    bob.acknowledge(ask="ASK-1", response_seq=1, outcome="red it is")
+
+
+# --- acknowledging ----------------------------------------------------------------------------------------------------
+
+
+def test_an_acknowledgement_names_the_response_that_it_acted_on(
+    board: Coordinator, ann: Coordinator, board_url: str
+) -> None:
+    """Statement 9: also while nobody was handed the new one; nothing closes."""
+    board.ask(**COLOUR)
+    with refused(board_url, InvalidState, "no response yet"):
+        board.acknowledge(ask="ASK-1", response_seq=1, outcome="x")
+    ann.respond(ask="ASK-1", choice="red")
+    with refused(board_url, UnreadAnswer):
+        board.acknowledge(ask="ASK-1", response_seq=1, outcome="guessed")
+    with refused(board_url, UnreadAnswer):
+        board.withdraw(ask="ASK-1")
+    board.pending()
+    ann.respond(ask="ASK-1", choice="blue")
+    for seq in (1, 2):
+        with refused(board_url, AnswerChanged if seq == 1 else UnreadAnswer):
+            board.acknowledge(ask="ASK-1", response_seq=seq, outcome="it is red")
+    board.pending()
+    with refused(board_url, AnswerChanged) as caught:
+        board.acknowledge(ask="ASK-1", response_seq=1, outcome="it is red")
+    assert (caught.value.facts["response_seq"], caught.value.facts["choice"]) == (2, "blue")
+    done = board.acknowledge(ask="ASK-1", response_seq=2, outcome="it is blue")
+    assert (done.ask.state, done.ask.outcome, done.ask.close_reason, done.already) == (
+        "closed",
+        "it is blue",
+        "done",
+        False,
+    )
+    with nothing_changes(board_url):
+        assert board.acknowledge(ask="ASK-1", response_seq=2, outcome="it is blue").already
+
+
+def test_a_decision_and_an_approval_end_with_an_outcome(board: Coordinator, ann: Coordinator, board_url: str) -> None:
+    for number, asked in enumerate((COLOUR, APPROVAL, KEY), start=1):
+        board.ask(**asked)
+        ann.respond(ask=f"ASK-{number}", text="so be it")
+    board.pending()
+    for ask in ("ASK-1", "ASK-2"):
+        with refused(board_url, InvalidInput, "say in one line"):
+            board.acknowledge(ask=ask, response_seq=1)
+    assert board.acknowledge(ask="ASK-3", response_seq=1).ask.outcome == "done"
+
+
+def test_what_a_human_wants_clarified_is_answered_by_other_words_or_the_next_step(
+    board: Coordinator, ann: Coordinator, board_url: str
+) -> None:
+    board.ask(**COLOUR)
+    ann.respond(ask="ASK-1", kind="clarify", text="which logo?")
+    board.pending()
+    with refused(board_url, InvalidState, "wants ASK-1 to be clarified"):
+        board.acknowledge(ask="ASK-1", response_seq=1, outcome="x")
+    again = board.revise(ask="ASK-1", detail="the small one")
+    assert (again.state, again.handled_at, again.seen_at, again.revision) == ("open", None, None, 2)
+    assert handed(board) is None
+    ann.respond(ask="ASK-1", kind="clarify", text="how small?")
+    board.pending()
+    step = board.ask(**COLOUR | {"title": "16 px: which colour?"}, supersedes="ASK-1").ask
+    assert (step.id, step.step_no, step.surface_id, step.response_seq) == ("ASK-2", 2, "ASK-1", 0)
+    view = board.show_ask(ask="ASK-2")
+    assert [(each.id, each.close_reason, said(each).text) for each in view.steps] == [
+        ("ASK-1", "superseded", "how small?")
+    ]
+
+
+def test_the_query_of_what_humans_finished_and_agents_have_not_works_on_the_table(
+    board: Coordinator, ann: Coordinator, board_url: str
+) -> None:
+    for number in range(1, 6):
+        board.ask(**KEY)
+        if number > 1:
+            ann.respond(ask=f"ASK-{number}", kind="handled")
+    ann.withdraw_response(ask="ASK-3")
+    board.pending()
+    board.acknowledge(ask="ASK-4", response_seq=1)
+    query = "SELECT id FROM asks WHERE handled_at IS NOT NULL AND outcome = '' ORDER BY number"
+    assert rows(board_url, query) == [("ASK-2",), ("ASK-5",)]
+    assert [each.id for each in ann.list_asks(unhandled=True)] == ["ASK-2", "ASK-5"]
+
+
+# --- the human's attention --------------------------------------------------------------------------------------------
+
+
+def test_a_snoozed_ask_is_out_of_sight_until_its_time_a_response_or_a_wake(
+    board: Coordinator, ann: Coordinator, board_url: str
+) -> None:
+    """Statement 19, its first half."""
+    for _ in range(3):
+        board.ask(**KEY)
+    later = coordinate_now(board) + timedelta(hours=2)
+    with refused(board_url, InvalidInput, "must be a date"):
+        ann.snooze(ask="ASK-1", until="tomorrow")  # type: ignore[arg-type]
+    for number in (1, 2, 3):
+        assert ann.snooze(ask=f"ASK-{number}", until=later).snoozed_until is not None
+    assert (ann.list_asks(attention=True), ann.attention_count()) == ([], 0)
+    assert [each.snoozed_until is not None for each in ann.list_asks(state="open")] == [True, True, True]
+    assert ann.wake(ask="ASK-1").snoozed_until is None
+    assert ann.respond(ask="ASK-2", kind="handled").ask.snoozed_until is None
+    assert [each.id for each in ann.list_asks(attention=True)] == ["ASK-1"]
+    with refused(board_url, InvalidState, "answered"):
+        ann.snooze(ask="ASK-2", until=later)
+    age(board_url, 7_201)
+    assert [each.id for each in ann.list_asks(attention=True)] == ["ASK-1", "ASK-3"]
+
+
+def test_a_closed_project_is_out_of_sight_until_something_newer_is_asked(
+    board: Coordinator, ann: Coordinator, board_url: str
+) -> None:
+    """Statement 19, its second half."""
+    board.ask(**KEY, project="p")
+    board.ask(**KEY, project="q")
+    ann.close_project(name="p")
+    assert [each.project for each in ann.list_asks(attention=True)] == ["q"]
+    ann.reopen_project(name="p")
+    assert ann.attention_count(project="p") == 1
+    ann.close_project(name="p")
+    age(board_url, 1)
+    board.ask(**KEY, project="p")
+    assert [each.id for each in ann.list_asks(attention=True)] == ["ASK-1", "ASK-2", "ASK-3"]
+
+
+def test_attention_is_for_questions_that_are_open(board: Coordinator, ann: Coordinator) -> None:
+    board.ask(title="A word", kind="note")
+    board.ask(**KEY)
+    board.ask(**KEY)
+    ann.respond(ask="ASK-3", kind="handled")
+    assert ([each.id for each in ann.list_asks(attention=True)], ann.attention_count()) == (["ASK-2"], 1)
+
+
+def test_an_ask_whose_time_is_over_ends_as_a_time_out_and_never_as_a_no(
+    board: Coordinator, ann: Coordinator, board_url: str
+) -> None:
+    for number in range(1, 4):
+        board.ask(**KEY, timeout_seconds=600)
+        if number == 2:
+            ann.respond(ask="ASK-2", kind="handled")
+    age(board_url, 601)
+    ann.respond(ask="ASK-3", kind="handled")
+    assert board.sweep().asks == ("ASK-1",)
+    ended = board.show_ask(ask="ASK-1").ask
+    assert (ended.close_reason, ended.closed_by, ended.response_seq) == ("expired", "system", 0)
+    assert ended.outcome == "nobody answered in time"
+    assert board.sweep().asks == ()
+    board.ask(**KEY, timeout_seconds=600)
+    age(board_url, 601)
+    found = board.wait_ask(ask="ASK-4")
+    assert found is not None
+    assert found.close_reason == "expired"
+
+
+def test_words_beside_an_ask_reach_every_session_once_until_acknowledged(
+    board: Coordinator, ann: Coordinator, bob: Coordinator, board_url: str
+) -> None:
+    """Statement 10: a note and a milestone too, and what is closed; unsaid only while nobody was handed them."""
+    board.ask(title="The parser stands", kind="done", project="p")
+    said_beside = ann.annotate(ask="ASK-1", text="well done")
+    assert (said_beside.id, said_beside.author, said_beside.about) == ("ANN-1", "ann", "The parser stands")
+    ann.annotate(ask="ASK-1", text="a slip")
+    assert ann.withdraw_annotation(annotation="ANN-2").close_reason == "withdrawn"
+    with refused(board_url, InvalidState, "handed to nobody"):
+        board.acknowledge_annotation(annotation="ANN-1")
+    ann.dismiss(ask="ASK-1")
+    assert bob.pending(project="q").annotations == ()
+    for reader in (board, bob):
+        found = [[each.text for each in reader.pending(project="p").annotations] for _ in range(2)]
+        assert found == [["well done"], []]
+    with refused(board_url, AlreadySeen, "alice"):
+        ann.withdraw_annotation(annotation="ANN-1")
+    assert bob.acknowledge_annotation(annotation="ANN-1").close_reason == "acknowledged"
+    with coordinate.connect(board_url, agent="carol") as carol:
+        assert carol.pending().annotations == ()
+    assert [each.text for each in board.show_ask(ask="ASK-1").annotations] == ["well done"]
+
+
+# --- lists and searches -----------------------------------------------------------------------------------------------
+
+
+def test_asks_are_listed_by_number_and_found_by_their_words(
+    board: Coordinator, ann: Coordinator, bob: Coordinator
+) -> None:
+    for number in range(1, 13):
+        board.ask(**KEY | {"title": f"Straße {number} 100%"})
+    bob.ask(title="note", kind="note", context="a_b")
+    ann.respond(ask="ASK-3", text="Only on MONDAYS")
+    assert [each.number for each in board.list_asks(limit=3, after=8)] == [9, 10, 11]
+    assert [each.id for each in board.list_asks(asked_by="bob")] == ["ASK-13"]
+    assert [each.id for each in board.list_asks(kind="note")] == ["ASK-13"]
+    assert [each.id for each in board.list_asks(state="answered")] == ["ASK-3"]
+    assert len(board.list_asks(query="STRASSE")) == 12
+    assert len(board.list_asks(query="0%", limit=5)) == 5
+    assert [each.id for each in board.list_asks(query="mondays")] == ["ASK-3"]
+    assert [each.id for each in board.list_asks(query="a_B")] == ["ASK-13"]
+    assert board.list_asks(query="a%b") == []
+    with pytest.raises(InvalidInput, match="exclude each other"):
+        board.list_asks(attention=True, query="x")
+
+
+# --- a task that waits for a human ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def waiting(board: Coordinator) -> Claim:
+    """A task that alice held and that waits for a human now."""
+    board.dispatch(title="Draw the logo", role="worker")
+    claim = claimed(board)
+    board.ask(**COLOUR, task=claim, blocking=True)
+    return claim
+
+
+def test_a_blocking_ask_parks_its_task_in_the_same_transaction(
+    board: Coordinator, bob: Coordinator, waiting: Claim, board_url: str
+) -> None:
+    task = board.view(task="TASK-1").task
+    assert (task.status, task.assigned_agent, task.lease_until, task.ask_id) == ("BLOCKED", None, None, "ASK-1")
+    assert [entry.action for entry in board.view(task="TASK-1").history][:1] == ["BLOCK"]
+    reason = board.why(task="TASK-1").reasons[0]
+    assert (reason.code, reason.ref) == ("ask", "ASK-1")
+    with nothing_changes(board_url):
+        again = board.ask(**COLOUR, task=waiting, blocking=True)
+        assert (again.ask.id, again.already) == ("ASK-1", True)
+    bob.dispatch(title="Held", role="worker")
+    other = claimed(bob)
+    with nothing_changes(board_url):
+        for wrong in (other.handle, "TASK-2"):
+            with pytest.raises(Held):
+                board.ask(**COLOUR, task=wrong, blocking=True)
+
+
+def test_the_response_brings_the_task_back_to_the_asker_with_the_claim(
+    board: Coordinator, ann: Coordinator, bob: Coordinator, waiting: Claim, board_url: str
+) -> None:
+    board.dispatch(title="Sooner", role="worker", priority=1)
+    ann.respond(ask="ASK-1", choice="blue", text="the darker one")
+    task = board.view(task="TASK-1").task
+    assert (task.status, task.parked, task.reserved_for, task.expiries) == ("TODO", "reserved", "alice", 0)
+    assert board.why(task="TASK-1").reasons[0].code == "reserved"
+    with refused(board_url, NotReady, "reserved for alice"):
+        bob.claim_task(task="TASK-1")
+    assert claimed(bob).task.title == "Sooner"
+    assert bob.claim_next(role="worker") is None
+    assert board.claim_next(role="other") is None
+    claim = claimed(board)
+    assert (claim.handle, claim.ask is not None and claim.ask.seen_by) == ("TASK-1@2", "alice")
+    assert said(claim.ask).text == "the darker one"
+    done = board.complete(handle=claim, result="logo.svg")
+    assert (done.task.status, done.task.ask_id) == ("DONE", None)
+    ended = board.show_ask(ask="ASK-1").ask
+    assert (ended.state, ended.outcome, ended.closed_by) == ("closed", "logo.svg", "alice")
+
+
+def test_when_the_asker_does_not_come_anybody_gets_the_task_and_the_response(
+    board: Coordinator, ann: Coordinator, bob: Coordinator, waiting: Claim, board_url: str
+) -> None:
+    ann.respond(ask="ASK-1", choice="blue")
+    assert bob.claim_next(role="worker") is None
+    age(board_url, 901)
+    claim = claimed(bob)
+    assert said(claim.ask).choice == "blue"
+    bob.release(handle=claim)
+    again = board.claim_task(task="TASK-1")
+    assert said(again.ask).choice == "blue"
+    assert [outcome.ok for outcome in board.complete_batch(handles=[again.handle])] == [True]
+    assert board.show_ask(ask="ASK-1").ask.close_reason == "done"
+
+
+def test_the_asker_may_also_take_its_reserved_task_by_name(
+    board: Coordinator, ann: Coordinator, waiting: Claim
+) -> None:
+    ann.respond(ask="ASK-1", choice="blue")
+    claim = board.claim_task(task="TASK-1")
+    assert (claim.task.parked, claim.task.reserved_for, said(claim.ask).choice) == ("", None, "blue")
+
+
+def test_work_is_not_finished_over_a_word_that_nobody_was_handed(
+    board: Coordinator, ann: Coordinator, waiting: Claim, board_url: str
+) -> None:
+    ann.respond(ask="ASK-1", choice="blue")
+    claim = claimed(board)
+    ann.respond(ask="ASK-1", choice="red", text="red after all")
+    for review in (False, True):
+        with refused(board_url, UnreadAnswer, "red after all"):
+            board.complete(handle=claim, review=review)
+    (outcome,) = board.complete_batch(handles=[claim.handle])
+    assert (outcome.ok, outcome.code) == (False, "unread_inbox_answer")
+    board.pending()
+    board.complete(handle=claim)
+    assert said(board.show_ask(ask="ASK-1").ask).choice == "red"
+
+
+def test_a_response_taken_back_blocks_the_task_again(board: Coordinator, ann: Coordinator, waiting: Claim) -> None:
+    ann.respond(ask="ASK-1", choice="blue")
+    ann.withdraw_response(ask="ASK-1")
+    task = board.view(task="TASK-1").task
+    assert (task.status, task.parked, task.reserved_for) == ("BLOCKED", "", None)
+    assert board.claim_next(role="worker") is None
+    ann.respond(ask="ASK-1", choice="red")
+    assert said(claimed(board).ask).choice == "red"
+
+
+def test_unblocking_over_an_open_ask_is_refused_unless_it_withdraws_it(
+    board: Coordinator, waiting: Claim, board_url: str
+) -> None:
+    with refused(board_url, AskOpen, "ASK-1") as caught:
+        board.unblock(task="TASK-1")
+    assert caught.value.facts["ask_id"] == "ASK-1"
+    assert board.unblock(task="TASK-1", withdraw_ask=True).status == "TODO"
+    assert board.show_ask(ask="ASK-1").ask.close_reason == "withdrawn"
+    assert claimed(board).ask is None
+
+
+@pytest.mark.parametrize("end", ["dismiss", "withdraw", "expire"])
+def test_a_task_whose_ask_ends_without_an_answer_is_back_in_the_queue_and_says_why(
+    board: Coordinator, ann: Coordinator, board_url: str, end: str
+) -> None:
+    board.dispatch(title="Draw the logo", role="worker")
+    board.ask(**COLOUR, task=claimed(board), blocking=True, timeout_seconds=600)
+    if end == "expire":
+        age(board_url, 601)
+        board.sweep()
+    else:
+        getattr(ann if end == "dismiss" else board, end)(ask="ASK-1", reason="because")
+    view = board.view(task="TASK-1")
+    assert (view.task.status, view.task.ask_id, view.notes[0].note_type) == ("TODO", None, "SYSTEM")
+    assert "ASK-1 was closed without an answer" in view.notes[0].content
+    assert claimed(board).ask is None
+
+
+def test_the_next_question_of_a_task_follows_a_clarification(
+    board: Coordinator, ann: Coordinator, waiting: Claim, board_url: str
+) -> None:
+    ann.respond(ask="ASK-1", kind="clarify", text="which logo?")
+    claim = claimed(board)
+    assert said(claim.ask).kind == "clarify"
+    with refused(board_url, AlreadyAsked):
+        board.ask(**COLOUR | {"title": "The small one?"}, task=claim, blocking=True)
+    step = board.ask(**COLOUR | {"title": "The small one?"}, task=claim, blocking=True, supersedes="ASK-1").ask
+    assert (step.id, step.step_no, board.view(task="TASK-1").task.ask_id) == ("ASK-2", 2, "ASK-2")
+    ann.respond(ask="ASK-2", choice="red")
+    assert said(claimed(board).ask).choice == "red"
+
+
+def test_a_cancelled_task_asks_nothing_any_more(board: Coordinator, ann: Coordinator, waiting: Claim) -> None:
+    assert board.cancel(task="TASK-1").task.ask_id is None
+    assert board.show_ask(ask="ASK-1").ask.close_reason == "withdrawn"
+    assert ann.attention_count() == 0
+
+
+def test_a_question_beside_the_work_blocks_nothing(board: Coordinator, ann: Coordinator) -> None:
+    board.dispatch(title="Draw the logo", role="worker")
+    claim = claimed(board)
+    board.ask(**COLOUR, task=claim.task.id)
+    board.log_progress(handle=claim, note="on it")
+    ann.respond(ask="ASK-1", choice="red")
+    assert board.view(task="TASK-1").task.status == "IN_PROGRESS"
+    assert said(handed(board)).choice == "red"
+    board.complete(handle=claim)
+    assert board.show_ask(ask="ASK-1").ask.state == "closed"
+
+
+def test_a_task_that_spent_its_attempts_asks_a_human_by_itself(
+    board: Coordinator, ann: Coordinator, bob: Coordinator, board_url: str
+) -> None:
+    board.dispatch(title="Kills its workers", role="worker", max_attempts=1)
+    claimed(board)
+    age(board_url, 901)
+    assert board.claim_next(role="worker") is None
+    (asked,) = ann.list_asks(attention=True)
+    assert (asked.asked_by, asked.action_owner, asked.blocking, asked.surface_id) == ("system", "task", True, "TASK-1")
+    ann.respond(ask=asked.id, kind="handled", text="more memory now")
+    task = board.view(task="TASK-1").task
+    assert (task.status, task.parked, task.expiries) == ("TODO", "", 0)
+    assert said(claimed(bob).ask).text == "more memory now"
+
+
+def test_a_question_beside_the_work_is_what_a_spent_task_waits_for(
+    board: Coordinator, ann: Coordinator, board_url: str
+) -> None:
+    board.dispatch(title="Kills its workers", role="worker", max_attempts=1)
+    board.ask(**COLOUR, task=claimed(board).task.id)
+    age(board_url, 901)
+    assert board.sweep().tasks == ("TASK-1",)
+    assert board.show_ask(ask="ASK-1").ask.blocking
+    ann.respond(ask="ASK-1", choice="red")
+    assert said(claimed(board).ask).choice == "red"
+
+
+@pytest.fixture
+def in_review(board: Coordinator) -> Coordinator:
+    board.dispatch(title="Draw the logo", role="worker")
+    board.complete(handle=claimed(board), review=True)
+    board.ask(**APPROVAL, task="TASK-1")
+    return board
+
+
+def test_an_approval_on_a_task_in_review_is_the_humans_review(in_review: Coordinator, ann: Coordinator) -> None:
+    in_review.dispatch(title="Behind it", role="worker", depends_on=["TASK-1"])
+    ann.respond(ask="ASK-1", choice="wait")
+    assert in_review.view(task="TASK-1").task.status == "IN_REVIEW"
+    ann.respond(ask="ASK-1", choice="go ahead", text="fine")
+    view = in_review.view(task="TASK-1")
+    assert (view.task.status, view.notes[0].note_type, view.notes[0].author) == ("DONE", "REVIEW", "ann")
+    assert view.history[0].action == "APPROVE"
+    assert claimed(in_review).task.id == "TASK-2"
+
+
+def test_a_declined_approval_sends_the_work_back_with_the_reason(in_review: Coordinator, ann: Coordinator) -> None:
+    ann.respond(ask="ASK-1", kind="decline", text="rounder")
+    view = in_review.view(task="TASK-1")
+    assert (view.task.status, view.notes[0].note_type, view.notes[0].content) == ("TODO", "REVIEW", "rounder")
+    assert view.history[0].action == "REJECT"
+    claim = claimed(in_review)
+    assert said(claim.ask).text == "rounder"
+    in_review.complete(handle=claim, review=True)
+    assert in_review.ask(**APPROVAL, task="TASK-1").ask.step_no == 2
+
+
+def test_nobody_approves_their_own_work_through_the_inbox(
+    in_review: Coordinator, bob: Coordinator, board_url: str
+) -> None:
+    for call in (in_review.respond, in_review.answer):
+        with refused(board_url, SelfReview):
+            call(ask="ASK-1", choice="go ahead")
+    bob.answer(ask="ASK-1", choice="go ahead", text="she said so")
+    assert in_review.view(task="TASK-1").task.status == "DONE"
+
+
+def test_options_that_are_changed_after_the_answer_approve_nothing(in_review: Coordinator, ann: Coordinator) -> None:
+    ann.respond(ask="ASK-1", choice="wait")
+    in_review.revise(ask="ASK-1", options=["wait", "go ahead"])
+    assert in_review.view(task="TASK-1").task.status == "IN_REVIEW"
+    ann.respond(ask="ASK-1", choice="wait", revision=1)
+    assert in_review.view(task="TASK-1").task.status == "IN_REVIEW"
+
+
+# --- waiting ----------------------------------------------------------------------------------------------------------
+
+
+def test_whoever_waits_is_handed_the_response_when_it_comes(board: Coordinator, board_url: str) -> None:
+    board.ask(**COLOUR)
+    assert board.wait_ask(ask="ASK-1") is None
+
+    def respond() -> None:
+        with coordinate.connect(board_url, agent="ann") as human:
+            human.respond(ask="ASK-1", choice="red")
+
+    later = threading.Timer(0.3, respond)
+    later.start()
+    found = board.wait_ask(ask="ASK-1", wait=60)
+    later.join()
+    assert found is not None
+    assert (said(found).choice, found.seen_by) == ("red", "alice")
+    assert board.wait_ask(ask="ASK-1", after=1) is None
+    board.acknowledge(ask="ASK-1", response_seq=1, outcome="it is red")
+    ended = board.wait_ask(ask="ASK-1", after=1)
+    assert ended is not None
+    assert ended.state == "closed"
