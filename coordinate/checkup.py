@@ -222,6 +222,12 @@ CHECKS = (
         _put_back,
     ),
     Check(
+        "wrong_rows",
+        "fault",
+        "a row of a board is blocked and nobody is asked, or somebody is asked and it is not blocked",
+        "write the row anew on its board: blocked with what is asked, or withdraw its ask",
+    ),
+    Check(
         "wrong_cursors",
         "fault",
         "a consumer has read beyond the end of the log: it would miss what comes next",

@@ -8,7 +8,11 @@ from sqlalchemy import ColumnElement, Text, and_, case, cast, exists, func, or_,
 
 from coordinate.db.portable import BIGINT, const, given_integer, given_text, last_id, now
 from coordinate.db.schema import (
+    annotations_table,
+    asks,
     attempts,
+    board_rows,
+    boards,
     counters,
     event_cursors,
     event_feed,
@@ -229,6 +233,21 @@ _wrong(
 )
 
 
+_asked = exists(
+    select(asks.c.id).where(
+        asks.c.surface == const("row"), asks.c.surface_id == board_rows.c.id, asks.c.closed_at.is_(None)
+    )
+)
+_wrong(
+    "wrong_rows",
+    "Rows of boards that are blocked and ask nobody, or ask somebody and are not blocked.",
+    board_rows.c.id,
+    board_rows.c.status,
+    board_rows,
+    (board_rows.c.status == const("blocked")) != _asked,
+)
+
+
 def _below(name: str, purpose: str, *each: Any) -> None:
     """Where a number lies below one that is used; one question for each row of a union."""
     asked = union_all(*each).subquery("asked")
@@ -247,7 +266,15 @@ _below(
         select(counters.c.kind.label("id"), _most(used).label("used"), counters.c.value.label("last")).where(
             counters.c.kind == const(kind)
         )
-        for kind, used in (("task", t.number), ("fence", l.fence))
+        for kind, used in (
+            *(
+                ("task", t.number),
+                ("fence", l.fence),
+                ("ask", asks.c.number),
+                ("annotation", annotations_table.c.number),
+            ),
+            *(("board", boards.c.number), ("row", board_rows.c.number)),
+        )
     ),
 )
 _ids = [

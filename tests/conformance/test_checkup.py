@@ -41,6 +41,7 @@ PLANTED: dict[str, tuple[str, ...]] = {
         f" VALUES ('scope', 'src', 'mallory', 'TASK-4', 1, 0, 60, {PAST}, {LATER})",
     ),
     "parked": (f"UPDATE tasks SET parked = 'scope', parked_on = 99, parked_until = {LATER} WHERE id = 'TASK-4'",),
+    "rows": ("UPDATE board_rows SET status = 'blocked' WHERE label = 'Docs'",),
     "cursors": (f"INSERT INTO event_cursors VALUES ('ci', 9999, 9999, {PAST})",),
     "counters": ("UPDATE counters SET value = 1 WHERE kind = 'task'",),
     "ids": (
@@ -58,6 +59,7 @@ def four(board: Coordinator) -> Coordinator:
     board.dispatch(title="free", role="worker")
     board.complete(handle=board.claim_next(role="worker"))
     assert board.claim_next(role="worker").task.id == "TASK-1"
+    board.board_row(title="Release", label="Docs")
     return board
 
 

@@ -4030,6 +4030,19 @@ ORDER BY event_cursors.consumer, CAST(event_cursors.delivered AS TEXT)
 
 LIMIT :limit;
 
+-- name: wrong_rows
+-- why: Rows of boards that are blocked and ask nobody, or ask somebody and are not blocked.
+-- takes: limit integer
+-- gives: id text, found text
+SELECT board_rows.id AS id, board_rows.status AS found
+FROM board_rows
+WHERE (board_rows.status = 'blocked') != (EXISTS (SELECT asks.id
+FROM asks
+WHERE asks.surface = 'row' AND asks.surface_id = board_rows.id AND asks.closed_at IS NULL))
+ORDER BY board_rows.id, board_rows.status
+
+LIMIT :limit;
+
 -- name: wrong_counters
 -- why: Counters below a number that is used.
 -- takes: nothing
@@ -4041,7 +4054,22 @@ FROM counters
 WHERE counters.kind = 'task' UNION ALL SELECT counters.kind AS id, (SELECT coalesce(max(leases.fence), 0) AS coalesce_2
 FROM leases) AS used, counters.value AS last
 FROM counters
-WHERE counters.kind = 'fence') AS asked
+WHERE counters.kind = 'fence' UNION ALL SELECT counters.kind AS id, (SELECT coalesce(max(asks.number), 0) AS coalesce_3
+FROM asks) AS used, counters.value AS last
+FROM counters
+WHERE counters.kind = 'ask' UNION ALL SELECT counters.kind AS id, (SELECT coalesce(max(annotations.number), 0) AS
+    coalesce_4
+FROM annotations) AS used, counters.value AS last
+FROM counters
+WHERE counters.kind = 'annotation' UNION ALL SELECT counters.kind AS id, (SELECT coalesce(max(boards.number), 0) AS
+    coalesce_5
+FROM boards) AS used, counters.value AS last
+FROM counters
+WHERE counters.kind = 'board' UNION ALL SELECT counters.kind AS id, (SELECT coalesce(max(board_rows.number), 0) AS
+    coalesce_6
+FROM board_rows) AS used, counters.value AS last
+FROM counters
+WHERE counters.kind = 'row') AS asked
 WHERE asked.last < asked.used
 ORDER BY asked.id;
 
