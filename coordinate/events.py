@@ -280,7 +280,7 @@ def prune_batch(tx: Tx, *, after: int, before: datetime | None, limit: int, dry_
     through = int(batch[-1].position)
     deleted = len(batch)
     if not dry_run:
-        deleted = tx.run("events_delete", after=after, through=through, before=before)
+        deleted = tx.count("events_delete", after=after, through=through, before=before)
         tx.run("counter_raise", kind="events_pruned", least=through)
     return deleted, through if len(batch) == limit else None
 

@@ -74,6 +74,7 @@ class Engine(Protocol):
     def decoders(self, statement: Statement) -> Decoders: ...
     def execute(self, connection: Any, sql: str, params: Any) -> Any: ...
     def execute_many(self, connection: Any, sql: str, params: Sequence[Any]) -> None: ...
+    def rows_touched(self, connection: Any, executed: Any) -> int: ...
 
     def explain(self, error: Exception, *, committing: bool) -> Interrupted | None:
         """What a driver's error means; None when it is a fault of ours."""
@@ -293,6 +294,9 @@ class SQLite:
     def execute_many(self, connection: sqlite3.Connection, sql: str, params: Sequence[Params]) -> None:
         connection.executemany(sql, params)
 
+    def rows_touched(self, connection: sqlite3.Connection, executed: sqlite3.Cursor) -> int:
+        return executed.rowcount
+
     def explain(self, error: Exception, *, committing: bool) -> Interrupted | None:
         if isinstance(error, sqlite3.ProgrammingError) and "closed database" in str(error):
             return Interrupted(errors.Unreachable("the board was closed"), again=False)
@@ -410,6 +414,10 @@ _BEGIN_WRITE = (
     " SET LOCAL lock_timeout = '5s'"
 )
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL idle_in_transaction_session_timeout = '30s'"
+# A statement is prepared when a connection sends it for the so-maniest time: a short command prepares none.
+_PREPARE_AT = 4
+# What was prepared is gone, or was made for a schema that has changed: a new connection knows nothing of it.
+_PREPARED_IN_VAIN = ("26000", "42P05", "0A000")
 _LOST = ("08", "57P01", "57P02", "57P03", "57P05", "25P03", "53300")
 
 # What the server says when another try cannot help; libpq hands no code along with a refused connection.
@@ -417,7 +425,11 @@ _HOPELESS = ("authentication", "does not exist", "pg_hba.conf", "could not trans
 
 
 class Postgres:
-    """One schema of a Postgres database. Short READ COMMITTED transactions; nothing relies on a session's state."""
+    """One schema of a Postgres database. Short READ COMMITTED transactions; nothing relies on a session's state.
+
+    Statements go out one behind the other (libpq's pipeline) and are waited for when their rows are looked at, and at
+    the end: a transaction costs as many round trips as it has questions that depend on answers.
+    """
 
     name = "postgresql"
 
@@ -431,12 +443,14 @@ class Postgres:
             ) from None
         self._psycopg = psycopg
         self.line_patience: float | None = None
+        self._prepares = True
         self.driver_error: type[Exception] = psycopg.Error
         self.conninfo = "postgresql://" + url.split("://", 1)[1]
         self._address = self._read_address()
         self.library = Library(self.name)
         self.warnings: list[str] = []
         self._listening: list[tuple[int, Any]] = []
+        self._pipelines: dict[Any, tuple[Any, Any]] = {}
 
     def describe(self) -> str:
         """Host, port and database; never the password, whatever the address looks like."""
@@ -466,7 +480,7 @@ class Postgres:
             connection = self._psycopg.connect(
                 self.conninfo,
                 autocommit=True,  # we say BEGIN ourselves
-                prepare_threshold=None,  # a pooler in transaction mode loses prepared statements
+                prepare_threshold=None,  # until we know that there is no pooler
                 cursor_factory=self._psycopg.RawCursor,
                 fallback_application_name="coordinate",
                 **patience,
@@ -500,17 +514,28 @@ class Postgres:
         return not connection.closed and connection.info.transaction_status == 0
 
     def begin(self, connection: Any, *, writes: bool) -> None:
-        connection.execute(_BEGIN_WRITE if writes else _BEGIN_READ)
+        opened = connection.pipeline()
+        self._pipelines[connection] = opened, opened.__enter__()
+        for statement in (_BEGIN_WRITE if writes else _BEGIN_READ).split("; "):
+            connection.execute(statement)
 
     def leave(self) -> None:
         pass
 
     def commit(self, connection: Any) -> None:
         connection.execute("COMMIT")
+        self._end_pipeline(connection)
 
     def rollback(self, connection: Any) -> None:
+        with suppress(self._psycopg.Error):  # what had gone out when it went wrong; it was told already
+            self._end_pipeline(connection)
         if not connection.closed and connection.info.transaction_status != 0:
             connection.execute("ROLLBACK")
+
+    def _end_pipeline(self, connection: Any) -> None:
+        """Wait for all that has gone out, and raise what went wrong with it."""
+        if opened := self._pipelines.pop(connection, None):
+            opened[0].__exit__(None, None, None)
 
     def binder(self, statement: Statement) -> tuple[str, Binder]:
         order: list[str] = []
@@ -544,6 +569,11 @@ class Postgres:
         with self._cursor(connection) as cursor:
             cursor.executemany(sql, params)
 
+    def rows_touched(self, connection: Any, executed: Any) -> int:
+        if opened := self._pipelines.get(connection):
+            opened[1].sync()
+        return int(executed.rowcount)
+
     def _cursor(self, connection: Any) -> Any:
         # Said each time, because a caller's own connection may make other cursors and other rows.
         return self._psycopg.RawCursor(connection, row_factory=self._psycopg.rows.tuple_row)
@@ -574,6 +604,9 @@ class Postgres:
             return Interrupted(refused, again=False)
         if state in ("53100", "53200"):
             return Interrupted(errors.Unreachable("the server is out of space or memory"), again=False)
+        if state in _PREPARED_IN_VAIN and self._prepares:
+            self._prepares = state == "0A000"
+            return Interrupted(self._unreachable(error), again=True, lost=True)
         lost = state.startswith(_LOST) or (isinstance(error, self._psycopg.OperationalError) and not state)
         if lost and committing:
             unknown = errors.OutcomeUnknown(
@@ -588,7 +621,10 @@ class Postgres:
         return int(time.monotonic() / 5)
 
     def look_around(self, connection: Any) -> tuple[list[str], str]:
-        home = self.execute(connection, "SELECT current_schema()", []).fetchone()[0]
+        home, server = self.execute(connection, "SELECT current_schema(), pg_backend_pid()", []).fetchone()
+        # A pooler does not say which server it will be; in transaction mode that may be another each time.
+        if self._prepares and server == connection.info.backend_pid:
+            connection.prepare_threshold = _PREPARE_AT
         if home is None:
             return [], ""
         found = self.execute(connection, "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()", [])

@@ -78,9 +78,20 @@ class Tx:
         statement = self._database.prepared(name)
         return [statement.row(raw) for raw in self._execute(statement, params)]
 
-    def run(self, name: str, /, **params: Any) -> int:
+    def ask(self, name: str, /, **params: Any) -> Callable[[], list[Row]]:
+        """Ask now and have all rows later, by calling what is returned: on a network the next question goes along."""
+        statement = self._database.prepared(name)
+        asked = self._execute(statement, params)
+        return lambda: [statement.row(raw) for raw in asked]
+
+    def run(self, name: str, /, **params: Any) -> None:
+        """Run for the effect. Where that saves a round trip, an error of it is met by a later statement."""
+        self._execute(self._database.prepared(name), params)
+
+    def count(self, name: str, /, **params: Any) -> int:
         """Run for the effect; the answer is the number of rows touched."""
-        return int(self._execute(self._database.prepared(name), params).rowcount)
+        ran = self._execute(self._database.prepared(name), params)
+        return self._database.engine.rows_touched(self._connection, ran)
 
     def run_many(self, name: str, rows: list[dict[str, Any]]) -> None:
         """The same statement for many rows."""

@@ -199,14 +199,27 @@ def claimed(tx: Tx, rows: list[Row], agent: str, session: str | None) -> list[Cl
         story.record(
             tx, row, move.action, move.event, agent=agent, attempt=row.attempt, role_boundary=row.role_boundary
         )
-    holding = handles_of(tx, agent)
-    return [_claim(tx, row, holding) for row in rows]
+    return _claims(tx, rows, agent)
 
 
-def _claim(tx: Tx, row: Row, holding: tuple[str, ...]) -> Claim:
-    waits: list[Dependency] = [story.dependency_of(edge) for edge in story.dependency_rows(tx, [row.id])]
-    task = Task(**row._asdict(), depends_on=tuple(each.id for each in waits))
-    return Claim(f"{row.id}@{row.attempt}", task, row.attempt, row.lease_until, tuple(waits), holding)
+def _claims(tx: Tx, rows: list[Row], agent: str) -> list[Claim]:
+    """The claims of what an agent has just got, each with what it depended on, and with all that the agent holds."""
+    held = tx.ask("handles_held", agent=agent, limit=HOLDING_MAX)
+    waits: dict[str, list[Dependency]] = {row.id: [] for row in rows}
+    for edge in story.dependency_rows(tx, list(waits)):
+        waits[edge.task_id].append(story.dependency_of(edge))
+    holding = tuple(f"{row.id}@{row.attempt}" for row in held())
+    return [
+        Claim(
+            f"{row.id}@{row.attempt}",
+            Task(**row._asdict(), depends_on=tuple(each.id for each in waits[row.id])),
+            row.attempt,
+            row.lease_until,
+            tuple(waits[row.id]),
+            holding,
+        )
+        for row in rows
+    ]
 
 
 def _why_not_claimable(tx: Tx, row: Row) -> CoordinateError:
@@ -354,24 +367,19 @@ def transfer(tx: Tx, *, handle: str | Claim, to: str, lease_seconds: int | None 
     row = tx.one("claim_transfer", task_id=task_id, attempt=attempt, agent=agent, to=to, lease_seconds=lease)
     if row is None:
         raise refusal(tx, task_id, attempt, agent, "transfer")
-    tx.one("attempt_close", task_id=task_id, outcome=move.outcome, reason=f"to {to}")
+    tx.run("attempt_close", task_id=task_id, outcome=move.outcome, reason=f"to {to}")
     tx.run("attempt_open", task_id=task_id, attempt=row.attempt, agent=to, session=None)
     if row.scoped:
         leases.give(tx, task_id, to=to, attempt=row.attempt)
         leases.keep_with_task(tx, task_id, row.lease_until)
     story.record(tx, row, move.action, move.event, agent=agent, attempt=row.attempt, detail=f"{agent}→{to}", to=to)
-    return _claim(tx, row, handles_of(tx, to))
+    return _claims(tx, [row], to)[0]
 
 
 def mine(tx: Tx, *, agent: str = "", limit: int = 100) -> list[Task]:
     """What an agent holds now, each with its handle (`task.handle`); at most `limit` of them."""
     rows = tx.all("tasks_held", agent=inputs.agent(agent), limit=inputs.limit(limit))
     return story.tasks_of(tx, rows)
-
-
-def handles_of(tx: Tx, agent: str) -> tuple[str, ...]:
-    """The handles of what an agent holds, the first twenty."""
-    return tuple(f"{row.id}@{row.attempt}" for row in tx.all("handles_held", agent=agent, limit=HOLDING_MAX))
 
 
 def each_of(tx: Tx, handles: list[str], finish: Callable[[str], Done]) -> list[Outcome]:
@@ -453,7 +461,7 @@ def _leave(
         if before := _ended_by(tx, task_id, move, agent, attempt):
             return Done(story.task_of(tx, before), already=True)
         raise refusal(tx, task_id, attempt, agent, move.verb)
-    tx.one("attempt_close", task_id=task_id, outcome=move.outcome, reason=reason)
+    tx.run("attempt_close", task_id=task_id, outcome=move.outcome, reason=reason)
     if row.scoped:
         leases.end_of_task(tx, task_id, reason="released", by=agent)
     story.record(tx, row, move.action, move.event, agent=agent, attempt=attempt, detail=reason, reason=reason)

@@ -17,5 +17,5 @@ def prune_batch(
     if not rows:
         return 0, None
     through = int(rows[-1].id)
-    deleted = len(rows) if dry_run else tx.run(f"{table}_delete", after=after, through=through, before=before)
+    deleted = len(rows) if dry_run else tx.count(f"{table}_delete", after=after, through=through, before=before)
     return deleted, through if len(rows) == limit else None
