@@ -59,6 +59,11 @@ def ask(connection: Any, sql: str) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in connection.execute(sql)]
 
 
+def as_owner(url: str) -> str:
+    """The same board as the owner of its tables, where a test changes these and boards are met with rows only."""
+    return url.replace("coordinate_rows:rows@", "postgres@")
+
+
 def run(url: str, *statements: str) -> None:
     """Run statements for their effect."""
     with closing(connect(url)) as connection:

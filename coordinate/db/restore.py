@@ -78,17 +78,11 @@ def _copy_at_head(source: Path, copy: Path) -> Path:
 
 def _set_aside_what_cannot_be_read(board: Path, *, replace: bool) -> str | None:
     """A damaged file, or one that is none of SQLite's, makes way for a new one; it is kept under another name."""
-    try:
-        engine = dialect.SQLite(str(board), create=True)
-        if board.exists():
-            with closing(engine.connect()) as connection:
-                engine.look_around(connection)
-                connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except (errors.NotABoard, sqlite3.DatabaseError) as error:
-        if not replace:
-            raise errors.NotEmpty(f"{board} is there, and cannot be read: {error}", hint=REPLACE) from None
-    else:
+    damage = _damage(board) if board.exists() else ""
+    if not damage:
         return None
+    if not replace:
+        raise errors.NotEmpty(f"{board} is there, and cannot be read: {damage}", hint=REPLACE)
     number = 1
     while (aside := board.with_name(f"{board.name}.replaced-{number}")).exists():
         number += 1
@@ -96,6 +90,22 @@ def _set_aside_what_cannot_be_read(board: Path, *, replace: bool) -> str | None:
         if (part := board.with_name(board.name + beside)).exists():
             shutil.move(part, aside.with_name(aside.name + beside))
     return str(aside)
+
+
+def _damage(board: Path) -> str:
+    """Why a file cannot be read; '' when it can. One that is only locked is not damaged."""
+    engine = dialect.SQLite(str(board))
+    try:
+        with closing(engine.connect()) as connection:
+            verdict = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+            return "" if verdict == "ok" else verdict
+    except errors.NotABoard as error:
+        return error.message
+    except sqlite3.DatabaseError as error:
+        explained = engine.explain(error, committing=False)
+        if explained is None or isinstance(explained.error, errors.NotABoard):
+            return str(error)
+        raise explained.error from None
 
 
 # What callers show the revision of, beside tasks; a board of an older schema has none of them.

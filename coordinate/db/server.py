@@ -52,6 +52,9 @@ def grants(home: Home, role: str) -> str:
     here, to, owner = quoted(home.schema), quoted(role), quoted(home.owner)
     tables = sorted(table.name for table in schema.metadata.tables.values() if schema.belongs(table, "postgresql"))
     written = ", ".join(f"{here}.{quoted(name)}" for name in tables if name not in READ_ONLY)
+    ids = [(name, schema.metadata.tables[name].c.get("id")) for name in tables]
+    serial = [f"{name}_id_seq" for name, id_ in ids if id_ is not None and id_.identity is not None]
+    sequences = "SEQUENCE " + ", ".join(f"{here}.{quoted(name)}" for name in serial)
     read = ", ".join(f"{here}.{quoted(name)}" for name in READ_ONLY)
     return "\n".join(
         [
@@ -59,6 +62,8 @@ def grants(home: Home, role: str) -> str:
             f"GRANT SELECT, INSERT, UPDATE, DELETE ON {written} TO {to};",
             f"GRANT SELECT ON {read} TO {to};",
             f"GRANT EXECUTE ON FUNCTION {here}.coordinate_number_events(bigint) TO {to};",
+            "-- Ids are identities and need no grant; adoption of another board raises them:",
+            f"GRANT SELECT, UPDATE ON {sequences} TO {to};",
             "-- Tables that a later upgrade adds:",
             f"ALTER DEFAULT PRIVILEGES FOR ROLE {owner} IN SCHEMA {here}"
             f" GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO {to};",

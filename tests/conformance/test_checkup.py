@@ -8,7 +8,7 @@ import coordinate
 from coordinate import Coordinator
 from coordinate.records import Symptom
 from tests.migrations.catalog import fill
-from tests.tables import assert_sound, dump, rows, run
+from tests.tables import as_owner, assert_sound, dump, rows, run
 
 LATER = "'2090-01-01T00:00:00.000Z'"
 ATTEMPT = "INSERT INTO attempts (task_id, attempt, agent, started_at) VALUES ('TASK-1', {}, 'mallory', {})"
@@ -83,7 +83,7 @@ def test_each_planted_fault_is_named_and_mended_where_that_is_safe(
     statements = PLANTED[kind]
     if kind == "ids" and engine == "sqlite":  # AUTOINCREMENT keeps up with what is inserted
         statements = (*statements, "UPDATE sqlite_sequence SET seq = 7 WHERE name = 'notes'")
-    run(board_url, *statements)
+    run(as_owner(board_url), *statements)
     before = dump(board_url)
     found = four.examine()
     assert dump(board_url) == before

@@ -14,7 +14,7 @@ from coordinate import Coordinator
 from coordinate.compile_sql import FOLDER, ROOMS, compile_all
 from coordinate.db.compiled import Library
 from coordinate.db.dialect import Postgres, SQLite
-from tests.tables import connect, is_postgres, run
+from tests.tables import as_owner, connect, is_postgres, run
 
 
 def test_the_files_equal_what_core_prints(engine: str) -> None:
@@ -107,7 +107,7 @@ TIMES = {
 
 @pytest.fixture
 def crowd(board_url: str, engine: str) -> str:
-    run(board_url, *(statement.format(**TIMES[engine]) for statement in FILL))
+    run(as_owner(board_url), *(statement.format(**TIMES[engine]) for statement in FILL))
     return board_url
 
 

@@ -14,13 +14,13 @@ import coordinate
 from coordinate import Coordinator
 from coordinate.errors import DependencyCycle, NoBoard, NotABoard, NotFound, UnsupportedConnection
 from tests.clock import age
-from tests.tables import assert_sound, connect, dump, is_postgres, nothing_changes, rows, run
+from tests.tables import as_owner, assert_sound, connect, dump, is_postgres, nothing_changes, rows, run
 
 
 @pytest.fixture
 def orders(board_url: str) -> Iterator[Engine]:
     """The caller's own engine, with a table of the caller's beside the board's."""
-    run(board_url, "CREATE TABLE orders (id INTEGER)")
+    run(as_owner(board_url), "CREATE TABLE orders (id INTEGER)")
     if is_postgres(board_url):
         engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(board_url))
     else:

@@ -44,9 +44,14 @@ POSTGRES_CATALOG = {
          WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relkind IN ('r', 'v', 'p', 'm')
            AND a.attnum > 0 AND NOT a.attisdropped""",
     "constraints": """
-        SELECT conrelid::regclass::text, conname, contype::text, pg_get_constraintdef(oid) FROM pg_constraint
+        SELECT conrelid::regclass::text, conname, contype::text, pg_get_constraintdef(oid), convalidated
+          FROM pg_constraint
          WHERE connamespace = quote_ident(current_schema())::regnamespace""",
     "indexes": "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = current_schema()",
+    "storage": """
+        SELECT relname, relpersistence::text, reloptions::text, coalesce(i.indisvalid, true) FROM pg_class
+          LEFT JOIN pg_index i ON i.indexrelid = pg_class.oid
+         WHERE relnamespace = quote_ident(current_schema())::regnamespace AND relkind IN ('r', 'i', 'v')""",
     "functions": """
         SELECT proname, pg_get_functiondef(oid) FROM pg_proc
          WHERE pronamespace = quote_ident(current_schema())::regnamespace""",

@@ -137,6 +137,49 @@ def test_fresh_stepwise_and_created_tables_are_the_same_to_the_last_index(
             refuses_an_illegal_status(place)
 
 
+@pytest.mark.parametrize("revision", REVISIONS[:-1])
+def test_wherever_an_upgrade_with_rows_begins_it_ends_at_the_same_schema(
+    engine: str, board_url: str, tmp_path: Path, request: pytest.FixtureRequest, revision: str
+) -> None:
+    """AL-03: online, and as printed SQL that is fed to the engine's own shell."""
+    goal = catalog(board_url)
+    fill(board_url)
+    migrate.downgrade(board_url, revision)
+    kept = {table: count for table, (count, _) in rows(board_url).items()}
+    with a_second_place(engine, tmp_path, request) as printed:
+        step(printed, revision)
+        run_script(printed, migrate.sql(engine, f"{revision}:head"))
+        assert catalog(printed) == goal
+    migrate.upgrade(board_url)
+    assert catalog(board_url) == goal
+    now = {table: count for table, (count, _) in rows(board_url).items()}
+    assert {table for table in kept if now[table] != kept[table]} <= {"counters"}  # later revisions add their own
+
+
+def test_no_revision_loses_a_trigger_or_a_mark_of_ids_on_sqlite(sqlite_url: str) -> None:
+    """AL-02, AL-03, facts 3: what a careless table rebuild loses, on the way up and on the way down."""
+    migrate.upgrade(sqlite_url)
+    fill(sqlite_url)
+    migrate.downgrade(sqlite_url, REVISIONS[0])
+    run(sqlite_url, "CREATE TABLE seen (id)", "UPDATE sqlite_sequence SET seq = seq + 5000")
+    tables = [name for (name,) in run(sqlite_url, "SELECT name FROM sqlite_master WHERE type = 'table'")]
+    own = [name for name in tables if name not in ("seen", "sqlite_sequence")]
+    for name in own:
+        run(sqlite_url, f"CREATE TRIGGER watch_{name} AFTER DELETE ON {name} BEGIN INSERT INTO seen VALUES (1); END")
+    marks = run(sqlite_url, "SELECT name, seq FROM sqlite_sequence ORDER BY name")
+    triggers = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' ORDER BY name"
+    before = run(sqlite_url, triggers)
+    assert len(before) > 8
+    assert marks
+    for revision in [*REVISIONS[1:], *reversed(REVISIONS[:-1])]:
+        act = migrate.upgrade if revision > migrate.current(sqlite_url).revisions[0] else migrate.downgrade
+        act(sqlite_url, revision)
+        assert run(sqlite_url, triggers) == before
+        now = dict(run(sqlite_url, "SELECT name, seq FROM sqlite_sequence"))
+        assert {name: now[name] for name, _ in marks} == dict(marks)
+        check_foreign_keys(sqlite_url)
+
+
 def without_what_no_table_is(found: dict[str, list[tuple[str, ...]]]) -> dict[str, list[tuple[str, ...]]]:
     """The view, the function and Alembic's own table are made by migrations alone."""
     own = re.compile(r"coordinate_version|coordinate_number_events")

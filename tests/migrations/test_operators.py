@@ -355,3 +355,23 @@ def test_the_sql_of_the_page_for_dbas_runs(pg_url: str, tmp_path: Path) -> None:
             connection.execute(query.encode())
     run(pg_url, *retention)
     assert migrate.check(pg_url) == []
+
+
+def test_no_command_for_operators_shows_a_secret(tmp_path: Path) -> None:
+    """PG-18: a server that does not answer, and an address that cannot be read."""
+    (tmp_path / "x.dump").touch()
+    verbs = [
+        ("doctor", "--deep"),
+        ("backup", "new.dump"),
+        ("grant", "app"),
+        ("restore", "x.dump"),
+        ("restore", "--settle"),
+        ("check", "--wait", "0s"),
+    ]
+    for url in ("postgresql://u:hun%40ter2@127.0.0.1:1/n?sslpassword=hun%40ter2", "postgresql://u:hun@ter2@h:x/n"):
+        call = Command(url, tmp_path)
+        running = [call.started("db", *verb) for verb in verbs]
+        for verb, each in zip(verbs, running, strict=True):
+            said = "".join(each.communicate(timeout=60))
+            assert each.returncode in (2, 5, 8), (verb, said)
+            assert "hun" not in said, said

@@ -117,12 +117,16 @@ def test_every_live_hold_of_the_backup_ends_and_its_holder_is_told(board_file: P
     assert_sound(other)
 
 
+@pytest.mark.parametrize("damage", ["all of it", "a page"])
 def test_a_board_that_cannot_be_read_is_set_aside_and_numbers_go_on_by_a_wide_margin(
-    two_days: tuple[str, Path], tmp_path: Path
+    two_days: tuple[str, Path], damage: str
 ) -> None:
     url, made = two_days
     before = numbers(url)
-    Path(url).write_bytes(b"\0 no longer a database" * 1000)
+    content = bytearray(Path(url).read_bytes())
+    for page in range(4096 * (6 if damage == "a page" else 0), len(content), 4096):
+        content[page : page + 300] = b"\xff" * 300
+    Path(url).write_bytes(content)
     with pytest.raises(errors.NotEmpty, match="cannot be read"):
         service.restore(made, url)
     told = service.restore(made, url, replace=True)
