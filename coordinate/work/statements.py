@@ -57,6 +57,7 @@ from coordinate.db.schema import (
     event_feed_state,
     events,
     history,
+    metadata,
     notes,
     projects,
     task_dependencies,
@@ -1136,7 +1137,7 @@ add(
     insert(_sequences).values(name=given_text("table"), seq=given_integer("value")),
     only="sqlite",
 )
-for _name in ("notes", "history", "events", "worktrees", "leases"):
+for _name in (each.name for each in metadata.sorted_tables if "id" in each.c and each.c.id.identity is not None):
     _identity: ColumnElement[Any] = literal_column(f"CAST(pg_get_serial_sequence('{_name}', 'id') AS regclass)")
     _last = func.coalesce(func.pg_sequence_last_value(_identity), const(0), type_=BIGINT)
     add(

@@ -153,6 +153,8 @@ def test_a_board_put_back_by_other_means_is_settled(board_url: str, tmp_path: Pa
         after = numbers(board_url)
         assert all(after[name] > before[name] + 900 for name in before), (before, after)
         assert c.next_events(consumer="reader").events[-1].id > 1_000_000
+        last, _ = c.database.perform(lambda tx: {row.id: row.last for row in tx.all("ids_last")}, writes=False)
+        assert {table: number for table, number in last.items() if number < 1_000_000} == {}
         assert c.examine() == []
 
 

@@ -2248,12 +2248,12 @@ INSERT INTO events (created_at, event_type, payload, ttl_seconds, project, agent
     (:created_at, :event_type, :payload::JSON, :ttl_seconds, :project, :agent, :ref, '', :folded)
 RETURNING events.id;
 
--- name: notes_identity_raise
--- why: The next id of notes is above this one. Nobody else writes any: a board is filled, or was put back.
+-- name: events_identity_raise
+-- why: The next id of events is above this one. Nobody else writes any: a board is filled, or was put back.
 -- takes: least integer
 -- gives: value integer
-SELECT setval(CAST(pg_get_serial_sequence('notes', 'id') AS regclass),
-    greatest(coalesce(pg_sequence_last_value(CAST(pg_get_serial_sequence('notes', 'id') AS regclass)), 0), :least)) AS
+SELECT setval(CAST(pg_get_serial_sequence('events', 'id') AS regclass),
+    greatest(coalesce(pg_sequence_last_value(CAST(pg_get_serial_sequence('events', 'id') AS regclass)), 0), :least)) AS
     value;
 
 -- name: history_identity_raise
@@ -2264,12 +2264,12 @@ SELECT setval(CAST(pg_get_serial_sequence('history', 'id') AS regclass),
     greatest(coalesce(pg_sequence_last_value(CAST(pg_get_serial_sequence('history', 'id') AS regclass)), 0), :least)) AS
     value;
 
--- name: events_identity_raise
--- why: The next id of events is above this one. Nobody else writes any: a board is filled, or was put back.
+-- name: notes_identity_raise
+-- why: The next id of notes is above this one. Nobody else writes any: a board is filled, or was put back.
 -- takes: least integer
 -- gives: value integer
-SELECT setval(CAST(pg_get_serial_sequence('events', 'id') AS regclass),
-    greatest(coalesce(pg_sequence_last_value(CAST(pg_get_serial_sequence('events', 'id') AS regclass)), 0), :least)) AS
+SELECT setval(CAST(pg_get_serial_sequence('notes', 'id') AS regclass),
+    greatest(coalesce(pg_sequence_last_value(CAST(pg_get_serial_sequence('notes', 'id') AS regclass)), 0), :least)) AS
     value;
 
 -- name: worktrees_identity_raise
