@@ -212,10 +212,10 @@ _CANNOT_BE = {
 def _values(connection: sqlite3.Connection) -> Iterator[Symptom]:
     """Values that Postgres would refuse, or that the program would not understand."""
     found: list[str] = []
-    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     for table in schema.metadata.sorted_tables:
-        columns = [column for column in table.c if schema.belongs(column, "sqlite")]
-        if table.name in tables:
+        # An older schema lacks some.
+        there = {name for _, name, *_ in connection.execute(f"PRAGMA table_info({table.name})")}
+        if columns := [column for column in table.c if column.name in there]:
             wrong = {
                 column.name: f"{column.name} IS NOT NULL AND ({_CANNOT_BE[kind_of(column.type)].format(column.name)})"
                 for column in columns

@@ -21,7 +21,7 @@ import pytest
 
 import coordinate
 from coordinate import errors
-from coordinate.db import backup, doctor, migrate, server
+from coordinate.db import backup, doctor, knowledge, migrate, server
 from coordinate.records import Symptom
 from tests.doors.command import Command
 from tests.migrations.catalog import fill, path_of, rows, run, run_script
@@ -236,6 +236,14 @@ def test_a_fault_among_the_rows_is_exit_2_until_it_is_repaired(board_url: str, t
     assert (symptom["repair"], symptom["repaired"]) == ("count them again", 0)
     assert call("db", "doctor", "--repair").json["healthy"] is True
     assert call("db", "doctor", "--deep").json["healthy"] is True
+
+
+@pytest.mark.parametrize("revision", knowledge.REVISIONS[:-1])
+def test_a_board_of_an_older_schema_suffers_from_that_alone(board_file: Path, revision: str) -> None:
+    migrate.downgrade(str(board_file), revision)
+    found = examined(str(board_file), deep=True)
+    assert set(found) == {"schema"}
+    assert "coordinate db upgrade" in found["schema"].hint
 
 
 def test_a_changed_schema_is_a_fault(board_url: str) -> None:
