@@ -1,7 +1,8 @@
-"""`python -m tests.bench [--tasks 1000000] [--json FILE] [--engine sqlite|postgresql|both]`
+"""`python -m tests.bench [FIGURE…] [--json FILE] [--plot FILE.svg] [--engine sqlite|postgresql|both]`
 
-Every figure is a ratio of medians within this run, measured in turns (A B A B …), so that a machine that is slower
-today changes both sides alike. Nothing is asserted here; the promises are in docs/benchmarks.md.
+Every figure is the median of ratios that were measured in turns within this run (A B B A …), so that a machine that is
+slower today changes both sides alike; where the reference itself varies too much, no conclusion is drawn. Nothing is
+asserted here: what is promised, and the method, stand in docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -9,71 +10,146 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import coordinate
 from coordinate.db.dialect import SQLite
+from tests.bench import bulk, peers, rounds, servers, writers
 from tests.bench.boards import declare_scopes, fill_waiting
+from tests.bench.rounds import Figure, in_turns
 from tests.postgres import start_server
+
+FIGURES = ("api", "command", "queue", "scopes", "bulk", "writers", "threads", "peers", "claims", "drain")
+ON_SERVERS = ("command", "queue", "scopes", "peers", "claims", "drain")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("figures", nargs="*", metavar="FIGURE", help=f"some of {', '.join(FIGURES)}; default: all")
     parser.add_argument("--tasks", type=int, default=1_000_000, help="the larger queue")
     parser.add_argument("--small", type=int, default=10_000, help="the smaller queue")
     parser.add_argument("--claims", type=int, default=2_000, help="claims for each measurement")
+    parser.add_argument("--rounds", type=int, default=7, help="how often each pair is measured")
+    parser.add_argument("--seconds", type=float, default=4.0, help="how long writers and clients work in each round")
+    parser.add_argument("--writers", type=int, nargs="*", default=[50, 200], help="of 50, 200 and 1000")
     parser.add_argument("--engine", choices=["sqlite", "postgresql", "both"], default="both")
     parser.add_argument("--json", type=Path, help="also write the figures to a file")
+    parser.add_argument("--plot", type=Path, help="also draw the figures, as SVG")
     options = parser.parse_args()
-    figures: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory(prefix="coordinate-bench-") as folder:
-        if options.engine != "postgresql":
-            figures += [api_against_driver(Path(folder), options.claims), command_against_interpreter(Path(folder))]
-            place = lambda name: str(Path(folder) / f"{name}.db")  # noqa: E731
-            figures += [queue_length("sqlite", place, options), held_scopes("sqlite", place, options)]
-        if options.engine != "sqlite":
+    if unknown := set(options.figures) - set(FIGURES):
+        parser.error(f"no such figure: {', '.join(unknown)}")
+    found: list[Figure] = []
+    try:
+        for figure in measured(options):
+            found.append(figure)
+            print(rounds.table([figure]), flush=True)
+    finally:
+        if options.json:
+            told = {"machine": machine(), "figures": [figure.as_dict() for figure in found]}
+            options.json.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+        if options.plot:
+            options.plot.write_text(rounds.plot(found), encoding="utf-8")
+
+
+def machine() -> dict[str, Any]:
+    load = os.getloadavg()
+    return {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.platform(), "load": load}
+
+
+def measured(options: argparse.Namespace) -> Iterator[Figure]:
+    wanted = options.figures or FIGURES
+    if options.engine != "postgresql":
+        with tempfile.TemporaryDirectory(prefix="coordinate-bench-") as folder:
+            yield from _on_files([name for name in FIGURES if name in wanted], Path(folder), options)
+    if options.engine != "sqlite" and (on_servers := [name for name in ON_SERVERS if name in wanted]):
+        with ExitStack() as stack:
             server = start_server()
-            try:
-                with server.database("small") as small, server.database("large") as large:
-                    places = {"small": small, "large": large}
-                    figures.append(queue_length("postgresql", places.__getitem__, options))
-                with server.database("free") as free, server.database("held") as held:
-                    places = {"free": free, "held": held}
-                    figures.append(held_scopes("postgresql", places.__getitem__, options))
-            finally:
-                server.stop()
-    for figure in figures:
-        print(f"{figure['what']:<58} {figure['ratio']:>7.2f}   ({figure['reads']})")
-    if options.json:
-        options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+            stack.callback(server.stop)
+            for name in on_servers:
+                with ExitStack() as databases:
+                    places: dict[str, str] = {}
+
+                    def place(name: str, places: dict[str, str] = places, stack: ExitStack = databases) -> str:
+                        if name not in places:
+                            places[name] = stack.enter_context(server.database(name))
+                        return places[name]
+
+                    yield from _on_server(name, place, options)
 
 
-def api_against_driver(folder: Path, claims: int) -> dict[str, Any]:
+def _on_files(wanted: list[str], folder: Path, options: argparse.Namespace) -> Iterator[Figure]:
+    def place(name: str) -> str:
+        return str(folder / f"{name}.db")
+
+    for name in wanted:
+        match name:
+            case "api":
+                yield api_against_driver(folder, options)
+            case "command":
+                yield command_against_interpreter(place("command"), "pass", 6.5)
+            case "queue":
+                yield queue_length("sqlite", place, options, 1.25)
+            case "scopes":
+                yield held_scopes("sqlite", place, options)
+            case "bulk":
+                yield bulk.dispatch(folder, tasks=100_000, rounds=options.rounds)
+            case "writers":
+                for count in options.writers:
+                    yield from writers.processes(folder, count, rounds=options.rounds, seconds=options.seconds)
+            case "threads":
+                for count in options.writers:
+                    if count in writers.THREADS:
+                        for full in (False, True):
+                            yield from writers.threads(
+                                folder, count, rounds=options.rounds, seconds=options.seconds, full=full
+                            )
+            case "peers":
+                yield from peers.on_file(folder, rounds=options.rounds, each=options.claims // 4)
+
+
+def _on_server(name: str, place: Callable[[str], str], options: argparse.Namespace) -> Iterator[Figure]:
+    match name:
+        case "command":
+            yield command_against_interpreter(place("command"), "import psycopg", 1.35)
+        case "queue":
+            yield queue_length("postgresql", place, options, 1.15)
+        case "scopes":
+            yield held_scopes("postgresql", place, options)
+        case "peers":
+            yield from peers.on_server(place, rounds=options.rounds, each=options.claims // 20)
+        case "claims":
+            yield servers.claims(place("claims"), clients=50, rounds=options.rounds, seconds=options.seconds)
+        case "drain":
+            yield servers.drained(place("drain"), tasks=options.tasks, drained=options.tasks * 2 // 5)
+
+
+def api_against_driver(folder: Path, options: argparse.Namespace) -> Figure:
     """Claims a second of one process through the Python API, against the same statements on the bare driver."""
-    rounds, each = 5, max(100, claims // 5)
+    each = max(100, options.claims // 5)
     boards = [str(folder / "api.db"), str(folder / "driver.db")]
     for path in boards:
         coordinate.connect(path, create=True).close()
-        fill_waiting(path, rounds * each + each)
+        fill_waiting(path, options.rounds * each + each)
     with coordinate.connect(boards[0], agent="bench") as c:
         driver = Driver(boards[1])
         c.claim_next(role="worker")
         driver.claim()
-        pairs = [(_rate(lambda: c.claim_next(role="worker"), each), _rate(driver.claim, each)) for _ in range(rounds)]
-    ratio = statistics.median(api / raw for api, raw in pairs)
-    return {
-        "what": "claim: Python API / bare driver, one process, SQLite",
-        "ratio": ratio,
-        "reads": f"higher is better; {statistics.median(a for a, _ in pairs):.0f} claims/s",
-        "rounds": [api / raw for api, raw in pairs],
-    }
+        return in_turns(
+            "claim: Python API / bare driver, one process, SQLite",
+            lambda: _rate(lambda: c.claim_next(role="worker"), each),
+            lambda: _rate(driver.claim, each),
+            rounds=options.rounds,
+            aim=0.9,
+        )
 
 
 class Driver:
@@ -112,26 +188,26 @@ class Driver:
         run("COMMIT")
 
 
-def command_against_interpreter(folder: Path) -> dict[str, Any]:
-    """The wall time of `coordinate task claim-next`, against that of an interpreter which does nothing."""
-    path = str(folder / "command.db")
-    coordinate.connect(path, create=True).close()
-    fill_waiting(path, 200)
-    environment = os.environ | {"COORDINATE_DB": path, "COORDINATE_AGENT": "bench"}
+def command_against_interpreter(place: str, bare: str, aim: float) -> Figure:
+    """The wall time of `coordinate task claim-next`, against that of an interpreter which does as little as `bare`."""
+    coordinate.connect(place, create=True).close()
+    fill_waiting(place, 200)
+    environment = os.environ | {"COORDINATE_DB": place, "COORDINATE_AGENT": "bench"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed command has its bytecode; compiling is not measured
     command = [sys.executable, "-m", "coordinate", "task", "claim-next", "--role", "worker"]
-    nothing = [sys.executable, "-c", "pass"]
-    pairs = [(_wall(command, environment), _wall(nothing, environment)) for _ in range(21)][1:]
-    ours = statistics.median(a for a, _ in pairs)
-    bare = statistics.median(b for _, b in pairs)
-    return {
-        "what": "coordinate task claim-next / python -c pass, SQLite",
-        "ratio": ours / bare,
-        "reads": f"lower is better; {ours * 1000:.0f} ms against {bare * 1000:.0f} ms",
-    }
+    _wall(command, environment)
+    return in_turns(
+        f"coordinate task claim-next / python -c '{bare}'",
+        lambda: _wall(command, environment),
+        lambda: _wall([sys.executable, "-c", bare], environment),
+        rounds=20,
+        better="lower",
+        aim=aim,
+        unit=" s",
+    )
 
 
-def queue_length(engine: str, place: Callable[[str], str], options: argparse.Namespace) -> dict[str, Any]:
+def queue_length(engine: str, place: Callable[[str], str], options: argparse.Namespace, aim: float) -> Figure:
     """What a claim costs with many waiting tasks, against the same with few."""
     boards = {"small": options.small, "large": options.tasks}
     for name, count in boards.items():
@@ -146,16 +222,22 @@ def queue_length(engine: str, place: Callable[[str], str], options: argparse.Nam
         for _ in range(rounds):
             for name, c in (("small", small), ("large", large)):
                 costs[name].append(1 / _rate(lambda c=c: c.claim_next(role="worker"), each))
-    ratio = statistics.median(costs["large"]) / statistics.median(costs["small"])
-    return {
-        "what": f"a claim with {options.tasks:,} waiting / with {options.small:,}, {engine}",
-        "ratio": ratio,
-        "reads": f"lower is better; {statistics.median(costs['large']) * 1e6:.0f} µs against"
-        f" {statistics.median(costs['small']) * 1e6:.0f} µs",
-    }
+    return _costs(
+        f"a claim with {options.tasks:,} waiting / with {options.small:,}, {engine}",
+        costs["large"],
+        costs["small"],
+        aim,
+    )
 
 
-def held_scopes(engine: str, place: Callable[[str], str], options: argparse.Namespace) -> dict[str, Any]:
+def _costs(what: str, ours: list[float], reference: list[float], aim: float | None, told: str = "") -> Figure:
+    middle = statistics.median(ours) * 1e6, statistics.median(reference) * 1e6
+    ratios = [mine / theirs for mine, theirs in zip(ours, reference, strict=True)]
+    reads = f"{middle[0]:.0f} µs against {middle[1]:.0f} µs{told}"
+    return Figure(what, "lower", ratios, reference, aim=aim, reads=reads)
+
+
+def held_scopes(engine: str, place: Callable[[str], str], options: argparse.Namespace) -> Figure:
     """What a claim costs, after the first, when another holds the scopes of the first 5,000 of 100,000 ready tasks."""
     for name in ("free", "held"):
         with coordinate.connect(place(name), agent="holder", create=True) as c:
@@ -173,13 +255,13 @@ def held_scopes(engine: str, place: Callable[[str], str], options: argparse.Name
         for _ in range(max(100, min(options.claims, 2_000))):
             for name, c in sides:
                 costs[name].append(1 / _rate(lambda c=c: c.claim_next(role="worker"), 1))
-    middle = {name: statistics.median(each) for name, each in costs.items()}
-    return {
-        "what": f"a claim past 5,000 tasks with held scopes / without scopes, {engine}",
-        "ratio": middle["held"] / middle["free"],
-        "reads": f"lower is better; {middle['held'] * 1e6:.0f} µs against {middle['free'] * 1e6:.0f} µs;"
-        f" the first claim {first['held']:.1f} s",
-    }
+    return _costs(
+        f"a claim past 5,000 tasks with held scopes / without scopes, {engine}",
+        costs["held"],
+        costs["free"],
+        None,
+        f"; the first claim {first['held']:.1f} s",
+    )
 
 
 def _rate(act: Callable[[], object], times: int) -> float:

@@ -1,0 +1,193 @@
+"""The same work done by others: one process enqueues, then takes and finishes. Needs the extra `bench`.
+
+Ours is never compared at doing less: each of our steps also writes history and an event, which the peers do not have.
+All files are in WAL mode with synchronous=NORMAL where the peer lets one choose; a peer that does not is as it comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import coordinate
+from tests.bench.rounds import Figure, in_turns
+
+Peer = Callable[[str], tuple[Callable[[int], None], Callable[[int], None]]]  # place: enqueue so many, take so many
+
+
+def on_file(folder: Path, *, rounds: int, each: int) -> list[Figure]:
+    peers: dict[str, Peer] = {"huey": _huey, "litequeue": _litequeue, "persist-queue": _persist_queue}
+    return _compare(peers, lambda name: str(folder / name), rounds, each)
+
+
+def on_server(place: Callable[[str], str], *, rounds: int, each: int) -> list[Figure]:
+    return _compare({"procrastinate": _procrastinate, "pgqueuer": _pgqueuer}, place, rounds, each)
+
+
+def _compare(peers: dict[str, Peer], place: Callable[[str], str], rounds: int, each: int) -> list[Figure]:
+    figures = []
+    enqueue, take = _ours(place("ours"))
+    for name, peer in peers.items():
+        their_enqueue, their_take = peer(place(name.replace("-", "_")))
+        for what, ours, theirs in (
+            ("enqueue", enqueue, their_enqueue),
+            ("take + finish", take, their_take),
+        ):
+            figures.append(
+                in_turns(
+                    f"{what}: ours / {name}",
+                    lambda act=ours: _rate(act, each),
+                    lambda act=theirs: _rate(act, each),
+                    rounds=rounds,
+                    aim=1.0,
+                )
+            )
+    return figures
+
+
+def _rate(act: Callable[[int], None], times: int) -> float:
+    began = time.perf_counter()
+    act(times)
+    return times / (time.perf_counter() - began)
+
+
+def _ours(place: str) -> tuple[Callable[[int], None], Callable[[int], None]]:
+    c = coordinate.connect(place, agent="bench", create=True)
+
+    def enqueue(times: int) -> None:
+        for _ in range(times):
+            c.dispatch(title="A task", role="worker")
+
+    def take(times: int) -> None:
+        for _ in range(times):
+            claim = c.claim_next(role="worker")
+            assert claim is not None
+            c.complete(handle=claim)
+
+    return enqueue, take
+
+
+def _huey(place: str) -> tuple[Callable[[int], None], Callable[[int], None]]:
+    from huey import SqliteHuey
+
+    queue = SqliteHuey(filename=place, journal_mode="wal", fsync=False)
+
+    @queue.task()  # type: ignore[untyped-decorator, unused-ignore]
+    def work(title: str) -> str:
+        return title
+
+    def enqueue(times: int) -> None:
+        for _ in range(times):
+            work("A task")
+
+    def take(times: int) -> None:
+        for _ in range(times):
+            queue.execute(queue.dequeue())
+
+    return enqueue, take
+
+
+def _litequeue(place: str) -> tuple[Callable[[int], None], Callable[[int], None]]:
+    from litequeue import LiteQueue
+
+    queue = LiteQueue(place)
+
+    def enqueue(times: int) -> None:
+        for _ in range(times):
+            queue.put("A task")
+
+    def take(times: int) -> None:
+        for _ in range(times):
+            queue.done(queue.pop().message_id)
+
+    return enqueue, take
+
+
+def _persist_queue(place: str) -> tuple[Callable[[int], None], Callable[[int], None]]:
+    from persistqueue import SQLiteAckQueue
+
+    queue = SQLiteAckQueue(place, auto_commit=True)
+
+    def enqueue(times: int) -> None:
+        for _ in range(times):
+            queue.put("A task")
+
+    def take(times: int) -> None:
+        for _ in range(times):
+            queue.ack(queue.get())
+
+    return enqueue, take
+
+
+def _procrastinate(place: str) -> tuple[Callable[[int], None], Callable[[int], None]]:
+    from procrastinate import App, PsycopgConnector, jobs
+
+    loop = asyncio.new_event_loop()
+    app = App(connector=PsycopgConnector(conninfo=place))
+
+    @app.task(name="work")
+    def work(title: str) -> None:
+        pass
+
+    worker: Any = None
+
+    async def open_() -> None:
+        nonlocal worker
+        await app.open_async()
+        await app.schema_manager.apply_schema_async()
+        worker = await app.job_manager.register_worker()
+
+    async def enqueue(times: int) -> None:
+        for _ in range(times):
+            await work.defer_async(title="A task")
+
+    async def take(times: int) -> None:
+        for _ in range(times):
+            job = await app.job_manager.fetch_job(queues=None, worker_id=worker)
+            assert job is not None
+            await app.job_manager.finish_job(job, jobs.Status.SUCCEEDED, delete_job=False)
+
+    loop.run_until_complete(open_())
+    return (
+        lambda times: loop.run_until_complete(enqueue(times)),
+        lambda times: loop.run_until_complete(take(times)),
+    )
+
+
+def _pgqueuer(place: str) -> tuple[Callable[[int], None], Callable[[int], None]]:
+    import datetime
+    import uuid
+
+    import psycopg
+    from pgqueuer.db import PsycopgDriver
+    from pgqueuer.ports.repository import EntrypointExecutionParameter
+    from pgqueuer.queries import Queries
+
+    loop = asyncio.new_event_loop()
+    manager: Any = uuid.uuid4()
+    queries: Any = None
+
+    async def open_() -> None:
+        nonlocal queries
+        queries = Queries(PsycopgDriver(await psycopg.AsyncConnection.connect(place, autocommit=True)))
+        await queries.install()
+
+    async def enqueue(times: int) -> None:
+        for _ in range(times):
+            await queries.enqueue("work", b"A task")
+
+    async def take(times: int) -> None:
+        for _ in range(times):
+            (job,) = await queries.dequeue(
+                1, {"work": EntrypointExecutionParameter(0)}, manager, None, datetime.timedelta(minutes=5)
+            )
+            await queries.log_jobs([(job, "successful", None)])
+
+    loop.run_until_complete(open_())
+    return (
+        lambda times: loop.run_until_complete(enqueue(times)),
+        lambda times: loop.run_until_complete(take(times)),
+    )
