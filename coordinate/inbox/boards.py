@@ -388,19 +388,7 @@ def _settle(hand: _Hand, written: list[_Written], left_out: list[Row], *, moved:
             agent=hand.agent,
         )
         assert after is not None
-        _log(
-            tx,
-            "board.created" if is_new else "board.written",
-            after,
-            hand.agent,
-            rows=[
-                {"row_id": each.row.id, "label": each.row.label, "status": each.row.status, "was": each.was}
-                for each in changed
-            ],
-            set_aside=[row.label for row in left_out],
-        )
-        if status != board.status:
-            _log(tx, "board.archived" if status == ARCHIVED else "board.unarchived", after, hand.agent)
+        _tell(hand, after, changed, left_out, moved=moved, is_new=is_new)
         board = after
     live = asks.asks_of_rows(tx, [each.row.id for each in written if each.row.status == BLOCKED])
     return BoardWritten(
@@ -409,6 +397,19 @@ def _settle(hand: _Hand, written: list[_Written], left_out: list[Row], *, moved:
         set_aside=tuple(row.label for row in left_out),
         progress=progress,
     )
+
+
+def _tell(hand: _Hand, board: Row, changed: list[_Written], left_out: list[Row], *, moved: bool, is_new: bool) -> None:
+    """One event for the board if it is new or its list of rows changed, one for each row, one for its status."""
+    tx, by = hand.tx, hand.agent
+    if is_new or moved:
+        _log(tx, "board.created" if is_new else "board.written", board, by)
+    for each in changed:
+        _log(tx, "board.row_written", board, by, each.row, status=each.row.status, was=each.was)
+    for row in left_out:
+        _log(tx, "board.row_set_aside", board, by, row, was=row.status)
+    if board.status != hand.board.status:
+        _log(tx, "board.archived" if board.status == ARCHIVED else "board.unarchived", board, by)
 
 
 def _row_written(each: _Written, ask: Row | None) -> RowWritten:
@@ -660,6 +661,10 @@ def _outdated(hand: _Hand, what: str, row: Row | None = None) -> OutdatedRevisio
     )
 
 
-def _log(tx: Tx, event_type: str, board: Row, agent: str, **what: Fact) -> None:
-    said: dict[str, Any] = {"board_id": board.id, "title": board.title, "revision": int(board.revision), **what}
-    events.append(tx, event_type, said, project=board.project, agent=agent, ref=board.id)
+def _log(tx: Tx, event_type: str, board: Row, agent: str, row: Row | None = None, **what: str) -> None:
+    """Write the event of a board, or of one of its rows; every value is a text, and what is empty is left out."""
+    said = {"board_id": board.id, "title": board.title, "revision": str(board.revision)}
+    if row is not None:
+        said |= {"row_id": row.id, "label": row.label, "revision": str(row.revision)}
+    said |= {name: value for name, value in what.items() if value}
+    events.append(tx, event_type, said, project=board.project, agent=agent, ref=board.id if row is None else row.id)

@@ -665,20 +665,25 @@ def test_a_lean_look_leaves_contexts_and_steps_out_and_hands_nothing_over(releas
         release.board_get(title="Release 3")
 
 
-def test_every_change_of_a_board_has_its_event(release: Coordinator) -> None:
+def test_every_change_of_a_board_or_a_row_has_its_event(release: Coordinator) -> None:
     set_row(release, "API", status="done")
     release.board_archive(title=TITLE)
     release.board_unarchive(title=TITLE)
     release.board_upsert(title=TITLE, rows=[GivenRow("Name")], board_version=3)
     told = [event for event in release.list_events() if event.event.startswith("board.")]
-    assert [event.event for event in told] == [
-        *("board.created", "board.written", "board.archived", "board.unarchived", "board.written")
+    assert [event.event.removeprefix("board.") for event in told] == [
+        *("created", "row_written", "row_written", "row_written"),
+        *("row_written", "archived", "unarchived", "written", "row_set_aside", "row_set_aside"),
     ]
-    assert told[1].payload["rows"] == [
-        {"row_id": row_of(release, "API").id, "label": "API", "status": "done", "was": "tracked"}
-    ]
-    assert told[4].payload["set_aside"] == ["Docs", "API"]
-    assert {event.ref for event in told} == {release.board_get(title=TITLE).board.id}
+    board, api = release.board_get(title=TITLE).board, row_of(release, "API")
+    assert (told[4].ref, told[4].payload) == (
+        api.id,
+        {
+            **{"board_id": board.id, "title": TITLE, "row_id": api.id, "label": "API", "revision": "2"},
+            **{"status": "done", "was": "tracked"},
+        },
+    )
+    assert (told[7].ref, told[7].payload) == (board.id, {"board_id": board.id, "title": TITLE, "revision": "4"})
 
 
 def test_a_write_inside_a_callers_own_transaction_goes_or_stays_with_it(board: Coordinator, board_url: str) -> None:
