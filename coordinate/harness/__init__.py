@@ -23,6 +23,8 @@ from coordinate.plans import PLAN_BYTES_MAX, PlannedTask, order_of, parse_plan
 
 TEXTS = Path(__file__).parent
 ROLES = ("manager", "worker", "reviewer")
+# What each role must know, and what all of them may need.
+SKILLS = (*ROLES, "inbox")
 SECRETS = ("password", "sslpassword", "oauth_client_secret")
 
 
@@ -44,7 +46,8 @@ HARNESSES = {
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """What an agent in a role must know: markdown with front matter; `file` is its name below a skills folder."""
+    """What an agent must know, in a role or of a part: markdown with front matter; `file` is its name below a skills
+    folder."""
 
     role: str
     name: str
@@ -98,8 +101,8 @@ class Made:
 
 
 def skills() -> list[Skill]:
-    """The skills that this program brings, one for each role."""
-    return [_skill(role) for role in ROLES]
+    """The skills that this program brings, one for each role, and one for the inbox."""
+    return [_skill(role) for role in SKILLS]
 
 
 def skill(name: str) -> Skill:

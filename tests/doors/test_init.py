@@ -331,7 +331,8 @@ def test_an_address_of_another_kind_is_refused_without_showing_it(project: Path)
 )
 def test_each_harness_gets_its_files_where_it_looks_for_them(project: Path, name: str, expected: list[str]) -> None:
     set_up(project, name)
-    wanted = {each.format(role) for each in expected for role in harness.ROLES}
+    names = {each: harness.SKILLS if each.endswith("SKILL.md") else harness.ROLES for each in expected}
+    wanted = {each.format(name) for each in expected for name in names[each]}
     assert set(tree(project)) == wanted | {".coordinate/.gitignore"}
     for path, content in tree(project).items():
         if path.endswith("SKILL.md"):

@@ -22,7 +22,7 @@ import coordinate
 from coordinate import errors, harness
 
 TEXTS = [
-    *(f"skills/coordinate-{role}.md" for role in harness.ROLES),
+    *(f"skills/coordinate-{role}.md" for role in harness.SKILLS),
     *(f"agents/{role}.md" for role in harness.ROLES),
     "block.md",
 ]
@@ -123,7 +123,7 @@ def test_a_text_is_short_plain_and_teaches_the_rules(name: str) -> None:
         assert not line.startswith("coordinate "), line
 
 
-@pytest.mark.parametrize("role", harness.ROLES)
+@pytest.mark.parametrize("role", harness.SKILLS)
 def test_a_skill_shows_handles_and_the_exit_codes_that_its_role_meets(role: str) -> None:
     text = harness.skill(role).text
     assert re.search(r"TASK-\d+@\d+", text)
@@ -146,8 +146,8 @@ def test_front_matter_is_what_harnesses_read(name: str) -> None:
 
 def test_skill_list_and_view(tmp_path: Path, shell: dict[str, str]) -> None:
     listed = json.loads(run("coordinate skill list", shell, tmp_path).stdout)
-    assert [set(each) for each in listed] == [{"role", "name", "file", "description"}] * 3
-    assert [each["role"] for each in listed] == ["manager", "worker", "reviewer"]
+    assert [set(each) for each in listed] == [{"role", "name", "file", "description"}] * len(harness.SKILLS)
+    assert [each["role"] for each in listed] == list(harness.SKILLS)
     for each in listed:
         shown = run(f"coordinate skill view {each['name']}", shell, tmp_path)
         assert shown.stdout == harness.skill(each["role"]).text
