@@ -722,6 +722,53 @@ def unblock(
     return tasks.unblock(tx, task=task, note=note, agent=agent)
 
 
+def approve(tx: Tx, *, task: str, note: str = "", override: str | None = None, agent: str = "") -> Task:
+    """Pass the review of a task: IN_REVIEW becomes DONE, and whoever waited for it may go on at that moment.
+
+    An approval that a human was asked for and has not given yet is withdrawn. Raises `SelfReview` when the reviewer
+    held the task in this round of work, unless `override` (a human's reason, recorded in the history) is given; `Held`
+    while another reviewer has reserved it; `InvalidState`.
+    """
+    return _judged(tx, review.approve(tx, task=task, note=note, override=override, agent=agent), agent)
+
+
+def approve_all(
+    tx: Tx,
+    *,
+    project: str | None = None,
+    override: str | None = None,
+    limit: int = review.APPROVE_ALL_MAX,
+    agent: str = "",
+) -> list[Outcome]:
+    """Approve what waits for review (at most 1,000, by priority); each answers for itself, a refused one stops none."""
+    agent = inputs.agent(agent)
+
+    def one(task: str) -> Task:
+        return approve(tx, task=task, override=override, agent=agent)
+
+    return review.approve_each(tx, project=project, override=override, limit=limit, one=one)
+
+
+def reject(tx: Tx, *, task: str, reason: str, override: str | None = None, agent: str = "") -> Task:
+    """Send a task back: IN_REVIEW becomes TODO in its old place in the queue, with the reason as a REJECTED note.
+
+    A new round of work begins: those who held it before may review the next. Raises as `approve`.
+    """
+    return _judged(tx, review.reject(tx, task=task, reason=reason, override=override, agent=agent), agent)
+
+
+def _judged(tx: Tx, task: Task, agent: str) -> Task:
+    """The review is over: what a human was asked about it and has not answered is asked no more."""
+    if task.ask_id is None:
+        return task
+    waits_for = asks.find(tx, task.ask_id, lock=True)
+    if waits_for.state != "open" or waits_for.action_owner != "approval":
+        return task
+    asks.withdrawn(tx, waits_for, reason=f"{task.id} was reviewed otherwise", agent=inputs.agent(agent), session=None)
+    tx.run("task_ask_over", task_id=task.id, ask_id=waits_for.id)
+    return replace(task, ask_id=None)
+
+
 def cancel(tx: Tx, *, task: str, reason: str = "", agent: str = "", session: str | None = None) -> Cancelled:
     """End a task that nobody shall do any more. Who held it holds it no longer; `reopen` brings it back.
 

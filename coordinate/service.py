@@ -102,9 +102,9 @@ class Coordinator:
 
     # --- work: review
     claim_review = write(review.claim_review)
-    approve = write(review.approve)
-    approve_all = write(review.approve_all)
-    reject = write(review.reject)
+    approve = write(flows.approve)
+    approve_all = write(flows.approve_all)
+    reject = write(flows.reject)
 
     # --- work: steer
     unblock = write(flows.unblock)

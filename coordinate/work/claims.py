@@ -304,12 +304,7 @@ def keep_alive(tx: Tx, *, handle: str | Claim, agent: str = "") -> datetime:
 
 
 def complete(tx: Tx, *, handle: str | Claim, review: bool = False, result: str | None = None, agent: str = "") -> Done:
-    """Finish a task: DONE, or IN_REVIEW with `review=True`. Whoever waited for a DONE task may go on at that moment.
-
-    `result` (at most 100,000 characters) is what came of it, shown with the claim of whatever depends on it. Called
-    again with the same handle after it succeeded, it answers the same with `already` and writes nothing. Raises
-    `StaleClaim` when the handle's attempt ended otherwise, `Held` when another agent holds the task.
-    """
+    """Finish a task, or submit it for review; `flows.complete` says what is promised."""
     if result is not None:
         result = inputs.text(result, "result")
     verb = MOVE["submit" if inputs.flag(review, "review") else "complete"]

@@ -6,6 +6,8 @@ working on the same task.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from coordinate import inputs
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import CoordinateError, Held, SelfReview
@@ -51,11 +53,7 @@ def claim_review(
 
 
 def approve(tx: Tx, *, task: str, note: str = "", override: str | None = None, agent: str = "") -> Task:
-    """Pass the review of a task: IN_REVIEW becomes DONE, and whoever waited for it may go on at that moment.
-
-    Raises `SelfReview` when the reviewer held the task in this round of work, unless `override` (a human's reason,
-    recorded in the history) is given; `Held` while another reviewer has reserved it; `InvalidState`.
-    """
+    """Pass the review of a task; `flows.approve` says what is promised."""
     row = _reviewed(tx, "approve", task, agent, override=override, detail=_noted(note))
     if note:
         story.note(tx, row.id, inputs.agent(agent), "REVIEW", note)
@@ -64,10 +62,7 @@ def approve(tx: Tx, *, task: str, note: str = "", override: str | None = None, a
 
 
 def reject(tx: Tx, *, task: str, reason: str, override: str | None = None, agent: str = "") -> Task:
-    """Send a task back: IN_REVIEW becomes TODO in its old place in the queue, with the reason as a REJECTED note.
-
-    A new round of work begins: those who held it before may review the next. Raises as `approve`.
-    """
+    """Send a task back to the queue; `flows.reject` says what is promised."""
     reason = inputs.text(reason, "reason", limit=inputs.REASON_MAX, blank=False)
     row = _reviewed(tx, "reject", task, agent, override=override, detail=reason)
     story.note(tx, row.id, inputs.agent(agent), "REJECTED", reason)
@@ -97,18 +92,18 @@ def decided(tx: Tx, row: Row, *, approved: bool, said: str, agent: str) -> None:
         tx.announce("ready")
 
 
-def approve_all(
-    tx: Tx, *, project: str | None = None, override: str | None = None, limit: int = APPROVE_ALL_MAX, agent: str = ""
+def approve_each(
+    tx: Tx, *, project: str | None, override: str | None, limit: int, one: Callable[[str], Task]
 ) -> list[Outcome]:
-    """Approve what waits for review (at most 1,000, by priority); each answers for itself, a refused one stops none."""
-    project, agent = inputs.name_or_none(project, "project"), inputs.agent(agent)
+    """Pass what waits for review by `one`, each for itself; in one order, so that two never wait in a circle."""
+    project = inputs.name_or_none(project, "project")
     if override is not None:
-        override = inputs.text(override, "override", limit=inputs.REASON_MAX, blank=False)
+        inputs.text(override, "override", limit=inputs.REASON_MAX, blank=False)
     found = tx.all("review_ids", project=project, limit=inputs.limit(limit, most=APPROVE_ALL_MAX))
     outcomes: dict[str, Outcome] = {}
     for row in sorted(found, key=lambda row: int(row.number)):
         try:
-            outcomes[row.id] = Outcome(row.id, ok=True, task=approve(tx, task=row.id, override=override, agent=agent))
+            outcomes[row.id] = Outcome(row.id, ok=True, task=one(row.id))
         except CoordinateError as error:
             outcomes[row.id] = Outcome(row.id, ok=False, error=error.message, code=error.code)
     return [outcomes[row.id] for row in found]

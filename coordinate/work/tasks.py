@@ -246,10 +246,7 @@ def _folded(title: str, body: str) -> str:
 
 
 def unblock(tx: Tx, *, task: str, note: str = "", agent: str = "") -> Task:
-    """Put a BLOCKED task back into the queue with fresh attempts; `note` (at most 10,000 characters) says what changed.
-
-    Raises `InvalidState` unless it is BLOCKED.
-    """
+    """Put a BLOCKED task back into the queue; `flows.unblock` says what is promised."""
     row = _move(tx, "unblock", task, agent, detail=inputs.text(note, "note", limit=inputs.NOTE_MAX))
     if note:
         story.note(tx, row.id, inputs.agent(agent), "COMMENT", note)
@@ -296,11 +293,7 @@ def _record_move(tx: Tx, row: Row, verb: str, said: str, *, agent: str, ask_id: 
 
 
 def cancel(tx: Tx, *, task: str, reason: str = "", agent: str = "") -> Cancelled:
-    """End a task that nobody shall do any more. Who held it holds it no longer; `reopen` brings it back.
-
-    The answer lists the live tasks that depend on it (`stranded`): they never become ready unless the dependency is
-    removed, or this task reopened and done. Against a completion at the same moment exactly one of the two happens.
-    """
+    """End a task that nobody shall do any more; `flows.cancel` says what is promised."""
     reason = inputs.text(reason, "reason", limit=inputs.REASON_MAX)
     row = _move(tx, "cancel", task, agent, detail=reason, reason=reason)
     ended = tx.one("attempt_close", task_id=row.id, outcome="cancelled", reason=reason)

@@ -823,6 +823,17 @@ def test_a_declined_approval_sends_the_work_back_with_the_reason(in_review: Coor
     assert in_review.ask(**APPROVAL, task="TASK-1").ask.step_no == 2
 
 
+@pytest.mark.parametrize("verb", ["approve", "approve_all", "reject"])
+def test_a_review_that_somebody_else_decided_asks_the_human_no_more(
+    in_review: Coordinator, ann: Coordinator, bob: Coordinator, verb: str
+) -> None:
+    call = {"approve": {"task": "TASK-1"}, "approve_all": {}, "reject": {"task": "TASK-1", "reason": "r"}}[verb]
+    getattr(bob, verb)(**call)
+    assert ann.attention_count() == 0
+    assert in_review.show_ask(ask="ASK-1").ask.close_reason == "withdrawn"
+    assert in_review.view(task="TASK-1").task.ask_id is None
+
+
 def test_nobody_approves_their_own_work_through_the_inbox(
     in_review: Coordinator, bob: Coordinator, board_url: str
 ) -> None:

@@ -51,6 +51,7 @@ TASK_KEYS = [
     "finished_at",
     "scoped",
     "parked_on",
+    "ask_id",
 ]
 NOTE_KEYS = ["id", "task_id", "author", "note_type", "content", "created_at"]
 EVENT_KEYS = ["id", "created_at", "event", "payload", "project", "agent", "ref", "message"]
