@@ -175,6 +175,22 @@ class PermissionDenied(CoordinateError):
     http_status = 403
 
 
+class NotAuthenticated(CoordinateError):
+    """No token was shown, or one that is unknown, revoked or past its time."""
+
+    code = "not_authenticated"
+    exit_status = 2
+    http_status = 401
+
+
+class NotAllowed(CoordinateError):
+    """The caller's role does not include this operation."""
+
+    code = "not_allowed"
+    exit_status = 2
+    http_status = 403
+
+
 class NotEmpty(CoordinateError):
     """What is to be filled holds something already: a board with tasks, a file that is there."""
 

@@ -19,7 +19,10 @@ from coordinate.records import Cursor, Event, EventBatch, Gap, Learnings
 TTL_SECONDS = 259_200
 NEXT_MAX = 500
 # Whoever reads such an event may rely on it that the board itself wrote it.
-OWN_EVENTS = ("task.", "review.", "project.", "lease.", "lock.", "worktree.", "session.", "ask.", "board.")
+OWN_EVENTS = (
+    *("task.", "review.", "project.", "lease.", "lock.", "worktree.", "session.", "ask.", "board."),
+    "token.",
+)
 # A few, since they come along with another answer.
 LEARNINGS_MAX = 5
 
@@ -233,6 +236,13 @@ def learnings(tx: Tx, *, limit: int = LEARNINGS_MAX, agent: str = "", session: s
     tx.run("cursor_deliver", consumer=consumer, position=reached)
     tx.one("cursor_acknowledge", consumer=consumer, position=reached)
     return Learnings(tuple(_event(row) for row in found), more, _gap(tx, after, int(here.pruned)))
+
+
+def unheard(tx: Tx, *, agent: str, session: str | None) -> bool:
+    """Whether `learnings` would hand something along; a newcomer has to begin, too."""
+    agent, consumer = inputs.agent(agent), inputs.name(session or agent, "consumer")
+    cursor = tx.one("cursor", consumer=consumer)
+    return cursor is None or bool(tx.all("said_after", after=int(cursor.delivered), not_by=agent, limit=1))
 
 
 def ack(tx: Tx, *, consumer: str, position: int) -> Cursor:

@@ -619,6 +619,22 @@ class Learnings:
 
 
 @dataclass(frozen=True, slots=True)
+class News:
+    """What a wait ended with: whether there is work of the role (None: not asked), the caller's asks that humans have
+    answered and nobody was handed, and what others said, with how much more of it waits."""
+
+    work: bool | None
+    answers: tuple[str, ...]
+    said: tuple[Event, ...]
+    more: int
+
+    @property
+    def nothing(self) -> bool:
+        """Whether the wait was in vain."""
+        return not (self.work or self.answers or self.said)
+
+
+@dataclass(frozen=True, slots=True)
 class Cursor:
     consumer: str
     delivered: int
@@ -766,6 +782,30 @@ class OpenedWorktree:
 class Applied:
     event_key: str
     applied_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What lets a client in as an agent or a human, with a role. The secret itself is kept nowhere."""
+
+    id: int
+    agent: str
+    kind: str
+    role: str
+    label: str
+    created_by: str
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    revoked_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    """A token that was just made, and its `secret`, which is told this once."""
+
+    token: Token
+    secret: str
 
 
 @dataclass(frozen=True, slots=True)

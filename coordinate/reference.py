@@ -157,13 +157,18 @@ CHAPTERS = {
         *("respond", "withdraw_response", "snooze", "wake", "dismiss", "annotate", "withdraw_annotation"),
         *("close_project", "reopen_project"),
     ),
-    "Act on responses": ("pending", "collect", "take", "answer", "acknowledge", "acknowledge_annotation"),
+    "Act on responses": (
+        *("unread_answers", "pending", "collect", "take", "answer", "acknowledge", "acknowledge_annotation"),
+    ),
     "Boards": (
         *("board_upsert", "board_row", "board_advance", "board_annotate", "board_get", "board_list"),
         *("board_archive", "board_unarchive"),
     ),
     "Look into the inbox": ("show_ask", "list_asks", "attention_count"),
-    "Events": ("emit", "list_events", "search_events", "next_events", "learnings", "ack", "tail_events", "prune"),
+    "Events": (
+        *("emit", "list_events", "search_events", "next_events", "learnings", "wait_for", "ack", "tail_events"),
+        "prune",
+    ),
     "Agents and sessions": (
         *("register", "heartbeat", "set_doing", "end_session", "list_agents", "list_sessions", "lost", "tell_losses"),
     ),
@@ -171,11 +176,12 @@ CHAPTERS = {
         *("claim_scopes", "check_scopes", "list_leases", "renew_leases", "release_leases"),
         *("lock", "acquire_lock", "renew_lock", "release_lock"),
     ),
+    "Tokens": ("create_token", "list_tokens", "revoke_token", "authenticate", "anybody_may_enter"),
     "Worktrees, counters, replay, sweep": (
         *("open_worktree", "set_worktree_state", "close_worktree", "adopt_worktree", "worktree_of", "list_worktrees"),
         *("counter_next", "mark_applied", "applied", "sweep"),
     ),
-    "The board itself": ("using", "adopt", "close"),
+    "The board itself": ("using", "acting", "adopt", "probe", "close"),
 }
 
 
@@ -332,6 +338,7 @@ TABLES = {
     "ask_deliveries": "Which session was handed which response. Evidence, never an acknowledgement.",
     "annotations": "What humans said beside asks and rows: to be known, not to be waited for.",
     "annotation_deliveries": "Which session was handed which annotation.",
+    "tokens": "What lets clients of the server in; only hashes are kept.",
     "schema_window": "The oldest schema knowledge that may still write to this database; one row.",
 }
 
@@ -640,6 +647,18 @@ COLUMNS = {
         "reader": "The session that was handed it, or the agent that showed none.",
         "agent": "Whose session it is.",
         "first_at": "When.",
+    },
+    "tokens": {
+        "id": "Rises; never returns.",
+        "hash": "SHA-256 of the secret, in hexadecimal digits.",
+        "agent": "Whom it lets in.",
+        "role": ", ".join(states.TOKEN_ROLES) + ".",
+        "label": "What it is for.",
+        "created_by": "Who made it.",
+        "created_at": "When.",
+        "expires_at": "When it ends; NULL: not by itself.",
+        "last_used_at": "Its last use, noted at most once a minute.",
+        "revoked_at": "When it was ended.",
     },
     "schema_window": {
         "id": "Always 1.",

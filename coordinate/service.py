@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
@@ -19,7 +20,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from coordinate import checkup, config, counters, errors, events, flows, inputs, leases
 from coordinate.db.dialect import adopt_connection, is_postgres, join_transaction, open_engine
 from coordinate.db.engine import RETRY_SECONDS, Borrowed, Database, Tx
-from coordinate.fleet import agents, locks, scopes, worktrees
+from coordinate.fleet import agents, locks, scopes, tokens, worktrees
 from coordinate.inbox import asks, boards, deliveries
 from coordinate.records import (
     Adopted,
@@ -31,11 +32,13 @@ from coordinate.records import (
     Learnings,
     Lease,
     Lost,
+    News,
     Pruned,
     Restored,
     Scopes,
     Session,
     Settled,
+    Token,
 )
 from coordinate.work import claims, dependencies, figures, review, tasks, upkeep
 
@@ -66,6 +69,7 @@ def _bound(
             self.database.number_events()
         return self._perform(lambda tx: function(tx, *args, **kwargs), writes=writes, session=caller["session"])
 
+    operation.writes = writes  # type: ignore[attr-defined]
     return cast("Callable[Concatenate[Coordinator, P], R]", operation)
 
 
@@ -197,6 +201,11 @@ class Coordinator:
     show_ask = read(asks.show_ask)
     list_asks = read(asks.list_asks)
     attention_count = read(asks.attention_count)
+
+    # --- fleet: tokens of the server's clients
+    create_token = write(tokens.create_token)
+    list_tokens = read(tokens.list_tokens)
+    revoke_token = write(tokens.revoke_token)
 
     # --- events
     emit = write(events.emit)
@@ -405,6 +414,48 @@ class Coordinator:
         agent, session = agent or self.agent, session or self.session
         return self._perform(lambda tx: events.learnings(tx, limit=limit, agent=agent, session=session), writes=True)
 
+    def wait_for(
+        self,
+        *,
+        role: str | None = None,
+        project: str | None = None,
+        wait: float = 50.0,
+        agent: str = "",
+        session: str | None = None,
+    ) -> News:
+        """Wait, at most `wait` seconds, until there is something for the caller: work, an answer, or others' words.
+
+        Work of the `role` that is ready is told, not taken: `claim_next` takes it, if it is still there. `answers` are
+        asks of the caller that humans have answered: `pending` reads them. Others' words are what `learnings` hands
+        along, each once. In vain the answer says so: call again.
+        """
+        deadline = time.monotonic() + inputs.seconds(wait, "wait", most=inputs.WAIT_SECONDS_MAX)
+        role, project = inputs.name_or_none(role, "role"), inputs.name_or_none(project, "project")
+        agent, session = self._caller(agent, session)
+        if wait:
+            self.database.may_wait()
+        while True:
+            work = None
+            if role is not None:
+                work = self._perform(functools.partial(figures.has_work, role=role, project=project), writes=False)
+            self.database.number_events()
+            said: tuple[Event, ...] = ()
+            more = 0
+            if self._perform(lambda tx: events.unheard(tx, agent=agent, session=session), writes=False):
+                heard = self.learnings(agent=agent, session=session)
+                said, more = heard.events, heard.more
+            news = News(work, self.unread_answers(agent=agent), said, more)
+            left = deadline - time.monotonic()
+            if not news.nothing or left <= 0:
+                return news
+            due = LOOK_SECONDS if role is None else self._perform(figures.next_change, writes=False)
+            self.database.wait(max(0.01, min(left, due, LOOK_SECONDS)))
+
+    def unread_answers(self, *, agent: str = "") -> tuple[str, ...]:
+        """The caller's asks that humans have answered and nobody was handed yet, at most 100; read with `pending`."""
+        mine = self.list_asks(unhandled=True, asked_by=agent or self.agent)
+        return tuple(each.id for each in mine if each.seen_at is None)
+
     def tail_events(
         self, *, after: int | None = None, project: str | None = None, not_by: str | None = None, limit: int = 100
     ) -> tuple[list[Event], int]:
@@ -423,7 +474,7 @@ class Coordinator:
             yield from found
             after = found[-1].task.number
 
-    def prune(self, *, before: Any = None, dry_run: bool = False) -> Pruned:
+    def prune(self, *, before: datetime | None = None, dry_run: bool = False) -> Pruned:
         """Remove expired events, and notes and history of finished tasks written before `before` (an aware moment).
 
         Never events without a time to live, never anything of a live task. In batches of 1,000, each a transaction of
@@ -460,6 +511,33 @@ class Coordinator:
 
         database = Borrowed(adopt_connection(raw), raw, lambda: join_transaction(raw, begin))
         return Coordinator(database, agent=self.agent, session=self.session)
+
+    def authenticate(self, *, secret: str) -> Token:
+        """Whose secret it is, for a door that lets clients in. Raises `NotAuthenticated`; its use is noted."""
+        found, due = self._perform_only(lambda tx: tokens.who(tx, secret=secret), writes=False)
+        if due:
+            with suppress(errors.CoordinateError):  # a client gets in, also while the board is busy
+                self._perform_only(lambda tx: tokens.note_use(tx, token=found.id), writes=True, patience=0.0)
+        return found
+
+    def anybody_may_enter(self) -> bool:
+        """Whether any token is live."""
+        return self._perform_only(tokens.any_live, writes=False)
+
+    def probe(self) -> None:
+        """Write to the board without changing it: whether it takes writes. Raises what is wrong."""
+        self._perform_only(lambda tx: tx.run("probe"), writes=True, patience=0.0)
+
+    def acting(self, *, agent: str, session: str | None = None) -> Coordinator:
+        """The same board in another's name, over the same connections: for a program that serves many agents.
+
+        Raises `NotFound` for a session that never was, `InvalidInput` for one that is another agent's.
+        """
+        other = Coordinator(self.database, agent=inputs.agent(agent), after_commit=self._after_commit)
+        other.session = inputs.name_or_none(session or None, "session")
+        if other.session is not None:
+            _agent_of(other, other.session, agent)
+        return other
 
     def close(self) -> None:
         """Close the idle connections. Releases nothing: what this agent holds runs on until its lease ends."""

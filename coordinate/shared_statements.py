@@ -89,6 +89,11 @@ add(
     .where(counters.c.kind != const("events_pruned"))
     .values(value=counters.c.value + given_integer("count")),
 )
+add(
+    "probe",
+    "A write that changes nothing: does the board take writes?",
+    update(counters).where(counters.c.kind == const("fence")).values(value=counters.c.value),
+)
 add("counter_value", "The last number minted.", select(counters.c.value).where(counters.c.kind == given_text("kind")))
 
 # --- events -----------------------------------------------------------------------------------------------------------

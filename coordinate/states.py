@@ -57,6 +57,9 @@ CLOSE_REASONS = ("done", "superseded", "withdrawn", "dismissed", "expired")
 # Where a row of a board stands; `blocked` is the human's turn.
 ROW_STATUSES = ("tracked", "partial", "missing", "na", "done", "blocked")
 
+# What a token lets its bearer do; see `operations.py`.
+TOKEN_ROLES = ("worker", "reviewer", "manager", "human", "admin")
+
 
 @dataclass(frozen=True, slots=True)
 class Move:

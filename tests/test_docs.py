@@ -36,6 +36,8 @@ SHOWN = [
     DOCS / "fleet.md",
     DOCS / "inbox.md",
     DOCS / "boards.md",
+    DOCS / "mcp.md",
+    DOCS / "serve.md",
     DOCS / "howto-transactions.md",
 ]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

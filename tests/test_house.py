@@ -27,6 +27,15 @@ MAY_MIGRATE = {"cli.database", "harness"}
 MAY_IMPORT_SQLALCHEMY = re.compile(r"(\w+\.)?(\w+_)?statements|db\.(portable|schema|env)|reference")
 MAY_IMPORT_ALEMBIC = {"db.env", "db.migrate"}
 
+# What the extra brings, and the rooms that need it: nobody else pays for its import.
+OF_THE_EXTRA = {
+    "mcp": ("mcp", "http"),
+    "mcp_types": ("mcp",),
+    "anyio": ("mcp", "http"),
+    "starlette": ("http",),
+    "uvicorn": ("http",),
+}
+
 MAY_NAME_A_DATABASE = {
     "db.dialect": "all that the engines do differently while the program runs",
     "db.portable": "how an expression prints on either",
@@ -107,6 +116,16 @@ def test_only_what_is_compiled_or_migrates_imports_sqlalchemy_and_alembic() -> N
         outside = {name.split(".")[0] for name in imports(tree)}
         assert "sqlalchemy" not in outside or MAY_IMPORT_SQLALCHEMY.fullmatch(module), module
         assert "alembic" not in outside or module in MAY_IMPORT_ALEMBIC, module
+
+
+def test_what_the_extra_brings_stays_in_its_rooms() -> None:
+    for module, tree in modules():
+        for name in imports(tree):
+            # `coordinate.mcp` is a room of ours: its name was cut to `mcp`, and is followed by a module.
+            library, _, inner = name.partition(".")
+            ours = library == "mcp" and (PACKAGE / "mcp" / f"{inner}.py").exists()
+            if library in OF_THE_EXTRA and not ours:
+                assert module.split(".")[0] in OF_THE_EXTRA[library], f"{module} imports {name}"
 
 
 def test_only_the_rooms_listed_here_name_a_database() -> None:

@@ -157,6 +157,12 @@ INBOX: Table = {
     "unannotate": ("inbox", "unannotate", "Take an annotation back."),
 }
 
+TOKEN: Table = {
+    "create": ("tokens", "create", "Make a token for an agent or a human."),
+    "list": ("tokens", "list_tokens", "List tokens and their last use."),
+    "revoke": ("tokens", "revoke", "End a token at once."),
+}
+
 DB: Table = {
     "where": ("database", "where", "Say which board is meant, and why."),
     "upgrade": ("database", "upgrade", "Bring a board to the newest schema; makes it if it is not there."),
@@ -195,6 +201,9 @@ ROOT: Table = {
     "prune": ("looks", "prune", "Remove what has expired."),
     "init": ("init", "init", "Make a board here."),
     "skill": ("init", "skill", "Skills for agents."),
+    "serve": ("serve", "serve", "Serve MCP, a JSON API and events over HTTP."),
+    "token": ("root", "token", "Tokens that let clients of the server in."),
+    "mcp": ("serve", "mcp", "Serve an MCP client over stdin and stdout."),
     "demo": ("demo", "demo", "Watch many agents share one board, and check the promises."),
     "bench": ("demo", "bench", "Measure this machine."),
     "db": ("root", "db", "The database: where it is, its schema, adoption."),
@@ -216,6 +225,7 @@ GROUPS: dict[str, Table] = {
     "inbox": INBOX,
     "board": BOARD,
     "guard": GUARD,
+    "token": TOKEN,
     "db": DB,
     "task depend": DEPEND,
 }
@@ -297,6 +307,7 @@ replay = LazyGroup("replay", REPLAY, help=ROOT["replay"][2])
 inbox = LazyGroup("inbox", INBOX, help=ROOT["inbox"][2])
 board = LazyGroup("board", BOARD, help=ROOT["board"][2])
 guard = LazyGroup("guard", GUARD, help=ROOT["guard"][2])
+token = LazyGroup("token", TOKEN, help=ROOT["token"][2])
 db = LazyGroup("db", DB, help=ROOT["db"][2])
 root = LazyGroup(
     "coordinate",

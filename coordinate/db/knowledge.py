@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from coordinate import errors
 
 # Every revision that this program knows, oldest first. A test keeps it equal to the migrations.
-REVISIONS = ("0001", "0002", "0003", "0004")
+REVISIONS = ("0001", "0002", "0003", "0004", "0006")
 HEAD = REVISIONS[-1]
 NUMBER = int(HEAD)
 VERSION_TABLE = "coordinate_version"

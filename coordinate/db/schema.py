@@ -627,6 +627,24 @@ annotation_deliveries = Table(
     PrimaryKeyConstraint("annotation_id", "reader"),
 )
 
+tokens = Table(
+    "tokens",
+    metadata,
+    _serial(),
+    Column("hash", TEXT, nullable=False),
+    Column("agent", TEXT, ForeignKey("agents.name"), nullable=False),
+    Column("role", TEXT, nullable=False),
+    Column("label", TEXT, nullable=False, server_default=""),
+    Column("created_by", TEXT, nullable=False),
+    Column("created_at", INSTANT, nullable=False),
+    Column("expires_at", INSTANT),
+    Column("last_used_at", INSTANT),
+    Column("revoked_at", INSTANT),
+    UniqueConstraint("hash"),
+    CheckConstraint(f"role IN ({_quoted(states.TOKEN_ROLES)})", name="role"),
+    sqlite_autoincrement=True,
+)
+
 # Made by Alembic; here only so that statements can read it.
 coordinate_version = Table(VERSION_TABLE, MetaData(), Column("version_num", TEXT))
 

@@ -30,10 +30,10 @@ from coordinate.db.portable import (
     optional,
     plus_seconds,
 )
-from coordinate.db.schema import agents, applied_events, attempts, leases, sessions, tasks, worktrees
+from coordinate.db.schema import agents, applied_events, attempts, leases, sessions, tasks, tokens, worktrees
 from coordinate.db.statements import Statements
 
-STATEMENTS = Statements("fleet: agents, sessions, scopes, locks, worktrees, replay")
+STATEMENTS = Statements("fleet: agents, sessions, scopes, locks, worktrees, replay, tokens")
 add = STATEMENTS.add
 
 a, s, w, lease, t = agents.c, sessions.c, worktrees.c, leases.c, tasks.c
@@ -362,4 +362,58 @@ add(
     )
     .order_by(applied_events.c.event_key)
     .limit(given_integer("limit")),
+)
+
+# --- tokens -----------------------------------------------------------------------------------------------------------
+
+k = tokens.c
+_kind = select(a.kind).where(a.name == k.agent).scalar_subquery().label("kind")
+_TOKEN = (*(each for each in k if each.name != "hash"), _kind)
+_due = or_(k.last_used_at.is_(None), plus_seconds(k.last_used_at, const(60)) <= now())
+add(
+    "token_insert",
+    "A token, of which only the hash is kept.",
+    insert(tokens)
+    .values(
+        hash=given_text("hash"),
+        agent=given_text("agent"),
+        role=given_text("role"),
+        label=given_text("label"),
+        created_by=given_text("created_by"),
+        created_at=now(),
+        expires_at=plus_seconds(now(), given_integer("ttl_seconds")),
+    )
+    .returning(k.id),
+)
+add(
+    "token_of_hash",
+    "A token that lets in now, and whether its use is due to be noted.",
+    select(*_TOKEN, _due.label("due")).where(
+        k.hash == given_text("hash"), k.revoked_at.is_(None), or_(k.expires_at.is_(None), k.expires_at > now())
+    ),
+)
+add("token_used", "A token was used.", update(tokens).where(k.id == given_integer("id")).values(last_used_at=now()))
+add(
+    "token_revoke",
+    "End a token; one that is over stays as it is.",
+    update(tokens)
+    .where(k.id == given_integer("id"), k.revoked_at.is_(None))
+    .values(revoked_at=now())
+    .returning(*_TOKEN),
+)
+add("token", "One token.", select(*_TOKEN).where(k.id == given_integer("id")))
+add(
+    "tokens_list",
+    "Tokens, the newest first; `before` pages on.",
+    select(*_TOKEN)
+    .where(optional(k.id, given_integer("before"), k.id < given_integer("before")))
+    .order_by(k.id.desc())
+    .limit(given_integer("limit")),
+)
+add(
+    "tokens_live",
+    "Whether any token lets somebody in.",
+    select(func.count(k.id, type_=BIGINT).label("count")).where(
+        k.revoked_at.is_(None), or_(k.expires_at.is_(None), k.expires_at > now())
+    ),
 )

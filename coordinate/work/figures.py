@@ -188,6 +188,13 @@ def why_idle(tx: Tx, *, role: str, project: str | None = None) -> Why:
     return Why(role, bool(census.ready), None, tuple(reasons))
 
 
+def has_work(tx: Tx, *, role: str, project: str | None = None) -> bool:
+    """Whether a claim of this role would find something now."""
+    row = tx.one("queue_has_work", role=inputs.name(role, "role"), project=_project(project))
+    assert row is not None
+    return bool(row.work)
+
+
 def next_change(tx: Tx) -> float:
     """In how many seconds the queue next changes by itself (a lease ends, a task comes due); infinite if never."""
     row = tx.one("queue_next_due")

@@ -994,6 +994,21 @@ add(
     select(_first_expiry.label("expiry"), _first_due.label("due"), now().label("now")),
 )
 add(
+    "queue_has_work",
+    "Whether a claim of a role would find something: ready, or due, or held for longer than its lease.",
+    select(
+        or_(
+            exists(select(const(1)).select_from(tasks).where(_READY, _in_role)),
+            exists(select(const(1)).select_from(tasks).where(_HELD, t.lease_until <= now(), _in_role)),
+            exists(
+                select(const(1))
+                .select_from(tasks)
+                .where(_waits_for_nothing, t.parked != const(""), t.parked_until <= now(), _in_role)
+            ),
+        ).label("work")
+    ),
+)
+add(
     "roles_with_ready",
     "Which roles have ready tasks, for whoever asks with the wrong one.",
     select(t.role_boundary, func.count(t.id, type_=BIGINT).label("count"))

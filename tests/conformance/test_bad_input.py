@@ -247,6 +247,7 @@ KINDS: dict[str, Kind] = {
     "unhandled": FLAG,
     "asked_by": NAME.optional(),
     "withdraw_ask": FLAG,
+    "token": Kind([*whole(1, BIGINT).bad, None, 99]),
 }
 SPECIAL: dict[tuple[str, str], Kind] = {
     **{("edit", name): KINDS[name].optional() for name in ("title", "role", "project", "priority", "body", "scopes")},
@@ -302,10 +303,17 @@ SPECIAL: dict[tuple[str, str], Kind] = {
     ("list_asks", "state"): Kind(["", "Open", "OPEN", 3, True], required=False),
     ("list_asks", "kind"): Kind(["", "Question", 3, True], required=False),
     ("list_asks", "query"): text(10_000, blank=False).optional(),
+    ("create_token", "role"): Kind([*NAME.bad, "king"]),
+    ("create_token", "ttl_seconds"): whole(60, 100 * 366 * 86_400).optional(),
+    ("list_tokens", "before"): whole(0, BIGINT).optional(),
+    ("wait_for", "role"): NAME.optional(),
+    ("acting", "agent"): NAME,
+    ("acting", "session"): Kind([*(value for value in NAME.bad if value != ""), "s-nobody"], required=False),
+    ("create_token", "label"): text(100),
 }
 MAY_MEAN_ALL = {"claim_batch", "claim_next", "claim_review", "approve_all", "list_tasks", "stats", "status", "lint"} | {
     *("why_idle", "list_events", "search_events", "next_events", "tail_events"),
-    *("list_leases", "list_sessions", "list_worktrees", "ask", "pending", "list_asks", "attention_count"),
+    *("list_leases", "list_sessions", "list_worktrees", "ask", "pending", "list_asks", "attention_count", "wait_for"),
 }  # None as a project means every project
 
 
@@ -460,8 +468,18 @@ SPECIAL |= {
     },
 }
 MAY_MEAN_ALL |= {"board_list"}
-# Tested where they are at home: what they take is no value but a file or a connection.
-ELSEWHERE = {"adopt", "using", "close"}
+GOOD |= {
+    "create_token": {"name": "zoe", "role": "worker"},
+    "list_tokens": {},
+    "revoke_token": {"token": 1},
+    "anybody_may_enter": {},
+    "probe": {},
+    "acting": {"agent": "zoe"},
+    "wait_for": {"wait": 0},
+    "unread_answers": {},
+}
+# Tested where they are at home: what they take is no value but a file, a connection or a secret.
+ELSEWHERE = {"adopt", "using", "close", "authenticate"}
 
 
 def operations() -> dict[str, Callable[..., Any]]:
@@ -512,6 +530,7 @@ def stage(board: Coordinator) -> Coordinator:
     board.annotate(ask="ASK-1", text="second")
     board.respond(ask="ASK-3", choice="a")
     board.board_upsert(title="B", rows=[GivenRow("R")])
+    board.create_token(name="bob", role="worker")
     return board
 
 

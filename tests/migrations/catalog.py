@@ -216,6 +216,7 @@ def fill(url: str) -> None:
         assert alice.open_worktree(task=claims["Held"].handle, branch="b", root="/r", patterns=["docs"]).worktree
         assert alice.claim_scopes(patterns=["lib"]).granted
         alice.mark_applied(stream="main", event_keys=["k"])
+        alice.create_token(name="bob", role="worker")
         fill_inbox(alice, first.id)
         alice.emit(event_type="learned", payload={"n": [1, None, "é"]}, message="kept", ttl_seconds=None)
         alice.emit(event_type="gone", ttl_seconds=0)

@@ -52,10 +52,10 @@ def test_the_printed_ini_is_all_that_alembic_needs_beside_the_wheel(
     folder.mkdir()
     (folder / "alembic.ini").write_text(migrate.ini())
     more = {"cwd": folder, "PYTHONPATH": str(installed)}
-    assert "-> 0004" not in alembic("upgrade", "head", url=db_url, **more).stdout  # type: ignore[arg-type]
-    assert "0004 (head)" in alembic("current", url=db_url, **more).stdout  # type: ignore[arg-type]
+    assert "-> 0006" not in alembic("upgrade", "head", url=db_url, **more).stdout  # type: ignore[arg-type]
+    assert "0006 (head)" in alembic("current", url=db_url, **more).stdout  # type: ignore[arg-type]
     assert "No new upgrade" in alembic("-x", f"url={db_url}", "check", **more).stdout  # type: ignore[arg-type]
-    assert "0003 -> 0004" in alembic("history", **more).stdout  # type: ignore[arg-type]
+    assert "0004 -> 0006" in alembic("history", **more).stdout  # type: ignore[arg-type]
     printed = alembic("upgrade", "head", "--sql", url=db_url, **more).stdout  # type: ignore[arg-type]
     assert printed == alembic("upgrade", "head", "--sql", url=db_url).stdout
     alembic("downgrade", "base", url=db_url, **more)  # type: ignore[arg-type]
@@ -69,7 +69,7 @@ def test_the_installed_package_finds_its_own_migrations(installed: Path, tmp_pat
         installed,
         tmp_path,
     )
-    assert told.split() == [str(installed / "coordinate" / "_migrations"), "0004", "True"]
+    assert told.split() == [str(installed / "coordinate" / "_migrations"), "0006", "True"]
 
 
 def test_the_folder_alembic_never_becomes_a_package() -> None:
@@ -116,8 +116,8 @@ def test_a_host_programs_logging_is_as_it_was(act: str, db_url: str) -> None:
 def test_alembic_logs_to_stderr_and_answers_on_stdout(db_url: str) -> None:
     done = alembic("upgrade", "head", url=db_url)
     assert done.stdout == ""
-    assert "Running upgrade 0003 -> 0004" in done.stderr
-    assert alembic("current", url=db_url).stdout.strip() == "0004 (head)"
+    assert "Running upgrade 0004 -> 0006" in done.stderr
+    assert alembic("current", url=db_url).stdout.strip() == "0006 (head)"
 
 
 def test_alembic_works_from_the_checkout_on_the_board_of_the_folder(tmp_path: Path) -> None:

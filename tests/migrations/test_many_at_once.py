@@ -78,6 +78,7 @@ def test_many_upgrade_an_empty_place_at_once(engine: str, tmp_path: Path, reques
                 "Running upgrade 0001 -> 0002",
                 "Running upgrade 0002 -> 0003",
                 "Running upgrade 0003 -> 0004",
+                "Running upgrade 0004 -> 0006",
             ]
             stands_at_head(place)
             assert run(place, "SELECT kind, value FROM counters ORDER BY kind") == [
@@ -102,6 +103,7 @@ def test_many_upgrade_an_older_board_at_once(board_url: str) -> None:
             "Running upgrade 0001 -> 0002",
             "Running upgrade 0002 -> 0003",
             "Running upgrade 0003 -> 0004",
+            "Running upgrade 0004 -> 0006",
         ]
         stands_at_head(board_url)
         assert catalog(board_url) == goal

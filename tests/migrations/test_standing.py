@@ -40,7 +40,7 @@ def test_a_board_of_a_newer_version_is_refused_everywhere_and_not_touched(board_
     stamp(board_url, "7777")
     with unchanged(board_url):
         for act in (open_and_look, make, migrate.upgrade, migrate.check, lambda url: migrate.downgrade(url, "base")):
-            with pytest.raises(errors.SchemaAhead, match=r"newer version.*7777.*up to 0004") as refused:
+            with pytest.raises(errors.SchemaAhead, match=r"newer version.*7777.*up to 0006") as refused:
                 act(board_url)
             assert refused.value.exit_status == 6
             assert refused.value.facts == {"revision": "7777", "known": knowledge.HEAD}
@@ -77,7 +77,7 @@ def test_a_window_that_closes_under_an_open_program_stops_it_at_the_next_write(b
 
 def test_several_version_rows_are_refused_and_not_touched(board_url: str) -> None:
     """AL-01"""
-    for versions in (("0003", "0004"), ("0004", "7777")):
+    for versions in (("0004", "0006"), ("0006", "7777")):
         stamp(board_url, *versions)
         with unchanged(board_url):
             for act in (open_and_look, make, lambda url: migrate.downgrade(url, "base")):
@@ -89,7 +89,7 @@ def test_several_version_rows_are_refused_and_not_touched(board_url: str) -> Non
 def test_an_older_board_names_the_command_that_upgrades_it(board_url: str) -> None:
     fill(board_url)
     migrate.downgrade(board_url, "0001")
-    with unchanged(board_url), pytest.raises(errors.SchemaBehind, match=r"0001.*needs 0004") as refused:
+    with unchanged(board_url), pytest.raises(errors.SchemaBehind, match=r"0001.*needs 0006") as refused:
         open_and_look(board_url)
     assert refused.value.exit_status == 6
     assert "coordinate db upgrade" in refused.value.hint

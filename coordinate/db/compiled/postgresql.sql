@@ -58,6 +58,13 @@ WHERE counters.kind = :kind AND counters.value < :least;
 UPDATE counters SET value=(counters.value + :count)
 WHERE counters.kind != 'events_pruned';
 
+-- name: probe
+-- why: A write that changes nothing: does the board take writes?
+-- takes: nothing
+-- gives: nothing
+UPDATE counters SET value=counters.value
+WHERE counters.kind = 'fence';
+
 -- name: counter_value
 -- why: The last number minted.
 -- takes: kind text
@@ -2152,6 +2159,22 @@ WHERE tasks.status = 'IN_PROGRESS') AS expiry, (SELECT min(tasks.parked_until) A
 FROM tasks
 WHERE tasks.parked != '') AS due, (SELECT date_trunc('milliseconds', clock_timestamp())) AS now;
 
+-- name: queue_has_work
+-- why: Whether a claim of a role would find something: ready, or due, or held for longer than its lease.
+-- takes: role text, project text
+-- gives: work boolean
+SELECT (EXISTS (SELECT 1
+FROM tasks
+WHERE tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' AND tasks.role_boundary = :role AND
+    (CAST(:project AS TEXT) IS NULL OR tasks.project = :project))) OR (EXISTS (SELECT 1
+FROM tasks
+WHERE tasks.status = 'IN_PROGRESS' AND tasks.lease_until <= (SELECT date_trunc('milliseconds', clock_timestamp())) AND
+    tasks.role_boundary = :role AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project))) OR (EXISTS (SELECT 1
+FROM tasks
+WHERE tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked != '' AND tasks.parked_until <= (SELECT
+    date_trunc('milliseconds', clock_timestamp())) AND tasks.role_boundary = :role AND (CAST(:project AS TEXT) IS NULL
+    OR tasks.project = :project))) AS work;
+
 -- name: roles_with_ready
 -- why: Which roles have ready tasks, for whoever asks with the wrong one.
 -- takes: project text
@@ -2309,7 +2332,7 @@ UPDATE event_feed_state SET position=:least
 WHERE event_feed_state.position < :least
 RETURNING event_feed_state.position;
 
--- ===== fleet: agents, sessions, scopes, locks, worktrees, replay =====
+-- ===== fleet: agents, sessions, scopes, locks, worktrees, replay, tokens =====
 
 -- name: agent_insert
 -- why: A durable name; whoever comes first makes it.
@@ -2694,6 +2717,84 @@ WHERE applied_events.stream = :stream AND (CAST(:after AS TEXT) IS NULL OR appli
 ORDER BY applied_events.event_key
 
 LIMIT :limit;
+
+-- name: token_insert
+-- why: A token, of which only the hash is kept.
+-- takes: hash text, agent text, role text, label text, created_by text, ttl_seconds integer
+-- gives: id integer
+INSERT INTO tokens (hash, agent, role, label, created_by, created_at, expires_at) VALUES (:hash, :agent, :role, :label,
+    :created_by, (SELECT date_trunc('milliseconds', clock_timestamp())), ((SELECT date_trunc('milliseconds',
+    clock_timestamp())) + make_interval(secs => CAST(:ttl_seconds AS DOUBLE PRECISION))))
+RETURNING tokens.id;
+
+-- name: token_of_hash
+-- why: A token that lets in now, and whether its use is due to be noted.
+-- takes: hash text
+-- gives: id integer, agent text, role text, label text, created_by text, created_at instant, expires_at instant,
+--   last_used_at instant, revoked_at instant, kind text, due boolean
+SELECT tokens.id, tokens.agent, tokens.role, tokens.label, tokens.created_by, tokens.created_at, tokens.expires_at,
+    tokens.last_used_at, tokens.revoked_at, (SELECT agents.kind
+FROM agents
+WHERE agents.name = tokens.agent) AS kind, tokens.last_used_at IS NULL OR (tokens.last_used_at + make_interval(secs =>
+    CAST(60 AS DOUBLE PRECISION))) <= (SELECT date_trunc('milliseconds', clock_timestamp())) AS due
+FROM tokens
+WHERE tokens.hash = :hash AND tokens.revoked_at IS NULL AND (tokens.expires_at IS NULL OR tokens.expires_at > (SELECT
+    date_trunc('milliseconds', clock_timestamp())));
+
+-- name: token_used
+-- why: A token was used.
+-- takes: id integer
+-- gives: nothing
+UPDATE tokens SET last_used_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
+WHERE tokens.id = :id;
+
+-- name: token_revoke
+-- why: End a token; one that is over stays as it is.
+-- takes: id integer
+-- gives: id integer, agent text, role text, label text, created_by text, created_at instant, expires_at instant,
+--   last_used_at instant, revoked_at instant, kind text
+UPDATE tokens SET revoked_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
+WHERE tokens.id = :id AND tokens.revoked_at IS NULL
+RETURNING tokens.id, tokens.agent, tokens.role, tokens.label, tokens.created_by, tokens.created_at, tokens.expires_at,
+    tokens.last_used_at, tokens.revoked_at, (SELECT agents.kind
+FROM agents
+WHERE agents.name = tokens.agent) AS kind;
+
+-- name: token
+-- why: One token.
+-- takes: id integer
+-- gives: id integer, agent text, role text, label text, created_by text, created_at instant, expires_at instant,
+--   last_used_at instant, revoked_at instant, kind text
+SELECT tokens.id, tokens.agent, tokens.role, tokens.label, tokens.created_by, tokens.created_at, tokens.expires_at,
+    tokens.last_used_at, tokens.revoked_at, (SELECT agents.kind
+FROM agents
+WHERE agents.name = tokens.agent) AS kind
+FROM tokens
+WHERE tokens.id = :id;
+
+-- name: tokens_list
+-- why: Tokens, the newest first; `before` pages on.
+-- takes: before integer, limit integer
+-- gives: id integer, agent text, role text, label text, created_by text, created_at instant, expires_at instant,
+--   last_used_at instant, revoked_at instant, kind text
+SELECT tokens.id, tokens.agent, tokens.role, tokens.label, tokens.created_by, tokens.created_at, tokens.expires_at,
+    tokens.last_used_at, tokens.revoked_at, (SELECT agents.kind
+FROM agents
+WHERE agents.name = tokens.agent) AS kind
+FROM tokens
+WHERE CAST(:before AS BIGINT) IS NULL OR tokens.id < :before
+ORDER BY tokens.id DESC
+
+LIMIT :limit;
+
+-- name: tokens_live
+-- why: Whether any token lets somebody in.
+-- takes: nothing
+-- gives: count integer
+SELECT count(tokens.id) AS count
+FROM tokens
+WHERE tokens.revoked_at IS NULL AND (tokens.expires_at IS NULL OR tokens.expires_at > (SELECT date_trunc('milliseconds',
+    clock_timestamp())));
 
 -- ===== inbox: asks, responses, deliveries, annotations =====
 
@@ -4089,12 +4190,16 @@ WHERE schemaname = current_schema() AND sequencename = 'history_id_seq') AS BIGI
     id, (SELECT coalesce(max(notes.id), 0) AS coalesce_3
 FROM notes) AS used, CAST((SELECT CASE WHEN has_sequence_privilege(format('%I.%I', schemaname, sequencename), 'SELECT')
     THEN coalesce(last_value, 0) END FROM pg_sequences
-WHERE schemaname = current_schema() AND sequencename = 'notes_id_seq') AS BIGINT) AS last UNION ALL SELECT 'worktrees'
-    AS id, (SELECT coalesce(max(worktrees.id), 0) AS coalesce_4
+WHERE schemaname = current_schema() AND sequencename = 'notes_id_seq') AS BIGINT) AS last UNION ALL SELECT 'tokens' AS
+    id, (SELECT coalesce(max(tokens.id), 0) AS coalesce_4
+FROM tokens) AS used, CAST((SELECT CASE WHEN has_sequence_privilege(format('%I.%I', schemaname, sequencename), 'SELECT')
+    THEN coalesce(last_value, 0) END FROM pg_sequences
+WHERE schemaname = current_schema() AND sequencename = 'tokens_id_seq') AS BIGINT) AS last UNION ALL SELECT 'worktrees'
+    AS id, (SELECT coalesce(max(worktrees.id), 0) AS coalesce_5
 FROM worktrees) AS used, CAST((SELECT CASE WHEN has_sequence_privilege(format('%I.%I', schemaname, sequencename),
     'SELECT') THEN coalesce(last_value, 0) END FROM pg_sequences
 WHERE schemaname = current_schema() AND sequencename = 'worktrees_id_seq') AS BIGINT) AS last UNION ALL SELECT 'leases'
-    AS id, (SELECT coalesce(max(leases.id), 0) AS coalesce_5
+    AS id, (SELECT coalesce(max(leases.id), 0) AS coalesce_6
 FROM leases) AS used, CAST((SELECT CASE WHEN has_sequence_privilege(format('%I.%I', schemaname, sequencename), 'SELECT')
     THEN coalesce(last_value, 0) END FROM pg_sequences
 WHERE schemaname = current_schema() AND sequencename = 'leases_id_seq') AS BIGINT) AS last) AS asked
@@ -4117,12 +4222,16 @@ WHERE schemaname = current_schema() AND sequencename = 'history_id_seq') AS BIGI
     id, (SELECT coalesce(max(notes.id), 0) AS coalesce_3
 FROM notes) AS used, CAST((SELECT CASE WHEN has_sequence_privilege(format('%I.%I', schemaname, sequencename), 'SELECT')
     THEN coalesce(last_value, 0) END FROM pg_sequences
-WHERE schemaname = current_schema() AND sequencename = 'notes_id_seq') AS BIGINT) AS last UNION ALL SELECT 'worktrees'
-    AS id, (SELECT coalesce(max(worktrees.id), 0) AS coalesce_4
+WHERE schemaname = current_schema() AND sequencename = 'notes_id_seq') AS BIGINT) AS last UNION ALL SELECT 'tokens' AS
+    id, (SELECT coalesce(max(tokens.id), 0) AS coalesce_4
+FROM tokens) AS used, CAST((SELECT CASE WHEN has_sequence_privilege(format('%I.%I', schemaname, sequencename), 'SELECT')
+    THEN coalesce(last_value, 0) END FROM pg_sequences
+WHERE schemaname = current_schema() AND sequencename = 'tokens_id_seq') AS BIGINT) AS last UNION ALL SELECT 'worktrees'
+    AS id, (SELECT coalesce(max(worktrees.id), 0) AS coalesce_5
 FROM worktrees) AS used, CAST((SELECT CASE WHEN has_sequence_privilege(format('%I.%I', schemaname, sequencename),
     'SELECT') THEN coalesce(last_value, 0) END FROM pg_sequences
 WHERE schemaname = current_schema() AND sequencename = 'worktrees_id_seq') AS BIGINT) AS last UNION ALL SELECT 'leases'
-    AS id, (SELECT coalesce(max(leases.id), 0) AS coalesce_5
+    AS id, (SELECT coalesce(max(leases.id), 0) AS coalesce_6
 FROM leases) AS used, CAST((SELECT CASE WHEN has_sequence_privilege(format('%I.%I', schemaname, sequencename), 'SELECT')
     THEN coalesce(last_value, 0) END FROM pg_sequences
 WHERE schemaname = current_schema() AND sequencename = 'leases_id_seq') AS BIGINT) AS last) AS asked

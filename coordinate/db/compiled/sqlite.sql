@@ -46,6 +46,13 @@ WHERE counters.kind = :kind AND counters.value < :least;
 UPDATE counters SET value=(counters.value + :count)
 WHERE counters.kind != 'events_pruned';
 
+-- name: probe
+-- why: A write that changes nothing: does the board take writes?
+-- takes: nothing
+-- gives: nothing
+UPDATE counters SET value=counters.value
+WHERE counters.kind = 'fence';
+
 -- name: counter_value
 -- why: The last number minted.
 -- takes: kind text
@@ -1944,6 +1951,22 @@ WHERE tasks.status = 'IN_PROGRESS') AS expiry, (SELECT min(tasks.parked_until) A
 FROM tasks
 WHERE tasks.parked != '') AS due, strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS now;
 
+-- name: queue_has_work
+-- why: Whether a claim of a role would find something: ready, or due, or held for longer than its lease.
+-- takes: role text, project text
+-- gives: work boolean
+SELECT (EXISTS (SELECT 1
+FROM tasks
+WHERE tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' AND tasks.role_boundary = :role AND
+    (CAST(:project AS TEXT) IS NULL OR tasks.project = :project))) OR (EXISTS (SELECT 1
+FROM tasks
+WHERE tasks.status = 'IN_PROGRESS' AND tasks.lease_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND
+    tasks.role_boundary = :role AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project))) OR (EXISTS (SELECT 1
+FROM tasks
+WHERE tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked != '' AND tasks.parked_until <=
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND tasks.role_boundary = :role AND (CAST(:project AS TEXT) IS NULL OR
+    tasks.project = :project))) AS work;
+
 -- name: roles_with_ready
 -- why: Which roles have ready tasks, for whoever asks with the wrong one.
 -- takes: project text
@@ -2058,7 +2081,7 @@ WHERE sqlite_sequence.name = :table;
 -- gives: nothing
 INSERT INTO sqlite_sequence (name, seq) VALUES (:table, :value);
 
--- ===== fleet: agents, sessions, scopes, locks, worktrees, replay =====
+-- ===== fleet: agents, sessions, scopes, locks, worktrees, replay, tokens =====
 
 -- name: agent_insert
 -- why: A durable name; whoever comes first makes it.
@@ -2428,6 +2451,83 @@ WHERE applied_events.stream = :stream AND (CAST(:after AS TEXT) IS NULL OR appli
 ORDER BY applied_events.event_key
 
 LIMIT :limit;
+
+-- name: token_insert
+-- why: A token, of which only the hash is kept.
+-- takes: hash text, agent text, role text, label text, created_by text, ttl_seconds integer
+-- gives: id integer
+INSERT INTO tokens (hash, agent, role, label, created_by, created_at, expires_at) VALUES (:hash, :agent, :role, :label,
+    :created_by, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), strftime('%Y-%m-%dT%H:%M:%fZ', strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now'), (:ttl_seconds) || ' seconds'))
+RETURNING id;
+
+-- name: token_of_hash
+-- why: A token that lets in now, and whether its use is due to be noted.
+-- takes: hash text
+-- gives: id integer, agent text, role text, label text, created_by text, created_at instant, expires_at instant,
+--   last_used_at instant, revoked_at instant, kind text, due boolean
+SELECT tokens.id, tokens.agent, tokens.role, tokens.label, tokens.created_by, tokens.created_at, tokens.expires_at,
+    tokens.last_used_at, tokens.revoked_at, (SELECT agents.kind
+FROM agents
+WHERE agents.name = tokens.agent) AS kind, tokens.last_used_at IS NULL OR strftime('%Y-%m-%dT%H:%M:%fZ',
+    tokens.last_used_at, (60) || ' seconds') <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS due
+FROM tokens
+WHERE tokens.hash = :hash AND tokens.revoked_at IS NULL AND (tokens.expires_at IS NULL OR tokens.expires_at >
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now'));
+
+-- name: token_used
+-- why: A token was used.
+-- takes: id integer
+-- gives: nothing
+UPDATE tokens SET last_used_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tokens.id = :id;
+
+-- name: token_revoke
+-- why: End a token; one that is over stays as it is.
+-- takes: id integer
+-- gives: id integer, agent text, role text, label text, created_by text, created_at instant, expires_at instant,
+--   last_used_at instant, revoked_at instant, kind text
+UPDATE tokens SET revoked_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tokens.id = :id AND tokens.revoked_at IS NULL
+RETURNING id, agent, role, label, created_by, created_at, expires_at, last_used_at, revoked_at, (SELECT agents.kind
+FROM agents
+WHERE name = agent) AS kind;
+
+-- name: token
+-- why: One token.
+-- takes: id integer
+-- gives: id integer, agent text, role text, label text, created_by text, created_at instant, expires_at instant,
+--   last_used_at instant, revoked_at instant, kind text
+SELECT tokens.id, tokens.agent, tokens.role, tokens.label, tokens.created_by, tokens.created_at, tokens.expires_at,
+    tokens.last_used_at, tokens.revoked_at, (SELECT agents.kind
+FROM agents
+WHERE agents.name = tokens.agent) AS kind
+FROM tokens
+WHERE tokens.id = :id;
+
+-- name: tokens_list
+-- why: Tokens, the newest first; `before` pages on.
+-- takes: before integer, limit integer
+-- gives: id integer, agent text, role text, label text, created_by text, created_at instant, expires_at instant,
+--   last_used_at instant, revoked_at instant, kind text
+SELECT tokens.id, tokens.agent, tokens.role, tokens.label, tokens.created_by, tokens.created_at, tokens.expires_at,
+    tokens.last_used_at, tokens.revoked_at, (SELECT agents.kind
+FROM agents
+WHERE agents.name = tokens.agent) AS kind
+FROM tokens
+WHERE CAST(:before AS BIGINT) IS NULL OR tokens.id < :before
+ORDER BY tokens.id DESC
+
+LIMIT :limit;
+
+-- name: tokens_live
+-- why: Whether any token lets somebody in.
+-- takes: nothing
+-- gives: count integer
+SELECT count(tokens.id) AS count
+FROM tokens
+WHERE tokens.revoked_at IS NULL AND (tokens.expires_at IS NULL OR tokens.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now'));
 
 -- ===== inbox: asks, responses, deliveries, annotations =====
 
@@ -3776,11 +3876,14 @@ FROM history) AS used, CAST(coalesce((SELECT seq FROM sqlite_sequence
 WHERE name = 'history'), 0) AS INTEGER) AS last UNION ALL SELECT 'notes' AS id, (SELECT coalesce(max(notes.id), 0) AS
     coalesce_3
 FROM notes) AS used, CAST(coalesce((SELECT seq FROM sqlite_sequence
-WHERE name = 'notes'), 0) AS INTEGER) AS last UNION ALL SELECT 'worktrees' AS id, (SELECT coalesce(max(worktrees.id), 0)
-    AS coalesce_4
+WHERE name = 'notes'), 0) AS INTEGER) AS last UNION ALL SELECT 'tokens' AS id, (SELECT coalesce(max(tokens.id), 0) AS
+    coalesce_4
+FROM tokens) AS used, CAST(coalesce((SELECT seq FROM sqlite_sequence
+WHERE name = 'tokens'), 0) AS INTEGER) AS last UNION ALL SELECT 'worktrees' AS id, (SELECT coalesce(max(worktrees.id),
+    0) AS coalesce_5
 FROM worktrees) AS used, CAST(coalesce((SELECT seq FROM sqlite_sequence
 WHERE name = 'worktrees'), 0) AS INTEGER) AS last UNION ALL SELECT 'leases' AS id, (SELECT coalesce(max(leases.id), 0)
-    AS coalesce_5
+    AS coalesce_6
 FROM leases) AS used, CAST(coalesce((SELECT seq FROM sqlite_sequence
 WHERE name = 'leases'), 0) AS INTEGER) AS last) AS asked
 WHERE asked.last < asked.used
@@ -3799,11 +3902,14 @@ FROM history) AS used, CAST(coalesce((SELECT seq FROM sqlite_sequence
 WHERE name = 'history'), 0) AS INTEGER) AS last UNION ALL SELECT 'notes' AS id, (SELECT coalesce(max(notes.id), 0) AS
     coalesce_3
 FROM notes) AS used, CAST(coalesce((SELECT seq FROM sqlite_sequence
-WHERE name = 'notes'), 0) AS INTEGER) AS last UNION ALL SELECT 'worktrees' AS id, (SELECT coalesce(max(worktrees.id), 0)
-    AS coalesce_4
+WHERE name = 'notes'), 0) AS INTEGER) AS last UNION ALL SELECT 'tokens' AS id, (SELECT coalesce(max(tokens.id), 0) AS
+    coalesce_4
+FROM tokens) AS used, CAST(coalesce((SELECT seq FROM sqlite_sequence
+WHERE name = 'tokens'), 0) AS INTEGER) AS last UNION ALL SELECT 'worktrees' AS id, (SELECT coalesce(max(worktrees.id),
+    0) AS coalesce_5
 FROM worktrees) AS used, CAST(coalesce((SELECT seq FROM sqlite_sequence
 WHERE name = 'worktrees'), 0) AS INTEGER) AS last UNION ALL SELECT 'leases' AS id, (SELECT coalesce(max(leases.id), 0)
-    AS coalesce_5
+    AS coalesce_6
 FROM leases) AS used, CAST(coalesce((SELECT seq FROM sqlite_sequence
 WHERE name = 'leases'), 0) AS INTEGER) AS last) AS asked
 ORDER BY asked.id;

@@ -1,0 +1,97 @@
+"""The doors for other programs: MCP over stdin and stdout, and a server for other machines."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from coordinate.cli import git
+from coordinate.cli.shared import Call, command
+
+PROFILES = ("worker", "reviewer", "manager", "all")
+
+
+@command("mcp", example="coordinate mcp --agent alice --profile worker")
+@click.option("--profile", type=click.Choice(PROFILES), default="worker", help="Which tools. Default: worker.")
+@click.option("--init", is_flag=True, help="Make the board first, or upgrade it after a backup; a file only.")
+def mcp(call: Call, profile: str, init: bool) -> None:
+    """Serve one MCP client over stdin and stdout, as one session of an agent.
+
+    Without --agent the agent gets a fresh name. A session in $COORDINATE_SESSION is gone on with. The command ends
+    when its client is gone, and releases nothing.
+    """
+    _need("mcp")
+    from coordinate.mcp import stdio
+
+    protocol = stdio.Protocol()
+    if init:
+        _make(call)
+    with call.board() as board:
+        for warning in dict.fromkeys(board.database.warnings):
+            call.warn(warning)
+        stdio.serve(board, protocol=protocol, profile=profile, place=_place)
+
+
+@command("serve", example="coordinate serve --port 8787")
+@click.option("--host", default="127.0.0.1", help="Where to listen. Default: 127.0.0.1; another needs tokens.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8787, help="Default: 8787; 0 takes a free one.")
+@click.option(
+    "--name", "names", multiple=True, metavar="HOST:PORT", help="A name by which clients reach it, to the letter."
+)
+@click.option("--https", is_flag=True, help="Clients reach it through a proxy that speaks TLS.")
+@click.option("--rate", type=click.FloatRange(1), default=200.0, help="Requests a second for each token. Default: 200.")
+def serve(call: Call, host: str, port: int, names: tuple[str, ...], https: bool, rate: float) -> None:
+    """Serve MCP, a JSON API, the log as it grows and figures over HTTP, until a signal comes.
+
+    The answer, printed when it listens, says where, and on this machine holds a link that signs a browser in.
+    """
+    _need("mcp", "starlette", "uvicorn")
+    from coordinate.http.serve import serve as run
+    from coordinate.service import connect
+
+    with connect(call.target()) as board:
+        for warning in dict.fromkeys(board.database.warnings):
+            call.warn(warning)
+        run(board, host=host, port=port, names=names, https=https, rate=rate, owner=call.agent, tell=call.show)
+
+
+def _need(*modules: str) -> None:
+    """The extra is installed, or it is said which."""
+    from importlib.util import find_spec
+
+    from coordinate.errors import MissingExtra
+
+    missing = [name for name in modules if find_spec(name) is None]
+    if missing:
+        raise MissingExtra(
+            f"this needs {', '.join(missing)}, which is not installed",
+            hint="python -m pip install 'coordinate-db[server]'",
+        )
+
+
+def _make(call: Call) -> None:
+    """See that there is a board of this program's schema, where that is a file; a server's schema is its DBA's."""
+    from coordinate import config, errors, harness
+    from coordinate.service import connect
+
+    try:
+        connect(call.target()).close()
+    except (errors.NoBoard, errors.SchemaBehind):
+        if call.target() is None and "COORDINATE_DB" not in os.environ and config.find_folder(Path.cwd()) is None:
+            harness.init(Path(), harness=None, plan=None, db=None, agent=call.agent, warn=call.warn)
+        elif "://" in config.locate(call.target()).target:
+            raise
+        else:
+            connect(call.target(), create=True).close()
+
+
+def _place() -> tuple[str, str]:
+    """The repository and the branch that the client works in, as far as git tells."""
+    try:
+        top = git.top(".")
+        branch = git.ask(".", "rev-parse", "--abbrev-ref", "HEAD").strip()
+    except git.Unknown:
+        return "default", ""
+    return Path(top).name[:100] or "default", branch[:500]

@@ -1,0 +1,203 @@
+"""The application: what is served at which path, and its beginning and end."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import anyio
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from coordinate import __version__, inputs
+from coordinate.errors import Busy, CoordinateError
+from coordinate.http import api
+from coordinate.http.gate import BODY_MAX, COOKIE, Gate, Rules, refused
+from coordinate.http.seats import Seats
+from coordinate.mcp.calls import Calls
+from coordinate.mcp.server import make_server
+from coordinate.records import as_json
+from coordinate.service import Coordinator
+
+PROBE_SECONDS = 5.0
+STOP_SECONDS = 0.2
+
+
+class Application:
+    """The whole of it as an ASGI application: the gate, and behind it the routes. Made anew for each event loop."""
+
+    def __init__(self, board: Coordinator, rules: Rules, *, stopping: Callable[[], bool] = lambda: False) -> None:
+        self.board, self.rules, self._stopping = board, rules, stopping
+        self._gate: ASGIApp | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._gate is None:
+            self._gate = self._build()
+        await self._gate(scope, receive, send)
+
+    def _build(self) -> ASGIApp:
+        calls = Calls(self.board)
+        mcp = StreamableHTTPSessionManager(make_server(calls, Seats(calls)), max_request_body_size=BODY_MAX)
+
+        @asynccontextmanager
+        async def running(app: Starlette) -> AsyncIterator[None]:
+            async with mcp.run(), anyio.create_task_group() as tasks:
+                tasks.start_soon(calls.feed.run)
+                tasks.start_soon(self._end_streams, calls)
+                yield
+                tasks.cancel_scope.cancel()
+
+        app = Starlette(routes=[Route("/mcp", StreamableHTTPASGIApp(mcp)), *routes()], lifespan=running)
+        gate = Gate(app, calls, self.rules)
+        app.state.calls, app.state.rules, app.state.gate, app.state.began = calls, self.rules, gate, time.time()
+        return gate
+
+    async def _end_streams(self, calls: Calls) -> None:
+        """A stream has no end of its own; the server waits for it when it stops."""
+        while not self._stopping():
+            await anyio.sleep(STOP_SECONDS)
+        calls.feed.stop()
+
+
+def routes() -> list[BaseRoute]:
+    """What is served besides MCP."""
+    return [
+        Route("/", contents, methods=["GET"]),
+        Route("/enter", enter, methods=["GET", "POST"]),
+        Route("/leave", leave, methods=["POST"]),
+        Route("/api/openapi.json", api.openapi, methods=["GET"]),
+        Route("/api/{operation}", api.perform, methods=["POST"]),
+        Route("/events", events, methods=["GET"]),
+        Route("/healthz", health, methods=["GET"]),
+        Route("/metrics", metrics, methods=["GET"]),
+    ]
+
+
+async def contents(request: Request) -> JSONResponse:
+    """What there is."""
+    return JSONResponse({"mcp": "/mcp", "api": "/api/openapi.json", "events": "/events", "metrics": "/metrics"})
+
+
+# --- signing in -------------------------------------------------------------------------------------------------------
+
+
+async def enter(request: Request) -> Response:
+    """Sign a browser in with the key of a link, or with a token from a form; the cookie then carries it."""
+    try:
+        form = parse_form(await request.body()) if request.method == "POST" else dict(request.query_params)
+        secret = str(form.get("token") or form.get("key") or "")
+        gate: Gate = request.app.state.gate
+        await gate.known(secret)
+    except CoordinateError as error:
+        return refused(error)
+    answer = RedirectResponse("/", 303)
+    https = gate.rules.scheme == "https"
+    answer.set_cookie(COOKIE, secret, httponly=True, samesite="strict", secure=https)
+    return answer
+
+
+async def leave(request: Request) -> Response:
+    """Sign out."""
+    answer = RedirectResponse("/", 303)
+    answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    return answer
+
+
+def parse_form(body: bytes) -> dict[str, str]:
+    """The fields of a form, the last of each name."""
+    from urllib.parse import parse_qsl
+
+    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+
+
+# --- the log as it grows ----------------------------------------------------------------------------------------------
+
+
+async def events(request: Request) -> Response:
+    """The log as server-sent events, from any process's writes, within a second.
+
+    `after` (or Last-Event-ID, which a browser sends when it comes back) begins behind a position, without it from now
+    on; `project` narrows it. Each has its position as `id` and the event as JSON in `data`.
+    """
+    calls: Calls = request.app.state.calls
+    try:
+        said = request.headers.get("last-event-id") or request.query_params.get("after")
+        if said is not None and not (said.isascii() and said.isdigit() and len(said) < 19):
+            raise inputs.refuse("after", "after must be a position of the log, a whole number")
+        project = inputs.name_or_none(request.query_params.get("project"), "project")
+        after = await calls.run(calls.board.tail_events) if said is None else ([], int(said))
+    except CoordinateError as error:
+        return refused(error)
+    return StreamingResponse(_lines(calls, after[1], project), media_type="text/event-stream")
+
+
+async def _lines(calls: Calls, after: int, project: str | None) -> AsyncIterator[str]:
+    yield f"retry: 1000\nid: {after}\ndata:\n\n" if after else "retry: 1000\n\n"
+    async for event in calls.feed.follow(after, project):
+        if event is None:
+            yield ": nothing new\n\n"
+        else:
+            yield f"id: {event.id}\nevent: log\ndata: {json.dumps(as_json(event))}\n\n"
+
+
+# --- for operators ----------------------------------------------------------------------------------------------------
+
+
+async def health(request: Request) -> JSONResponse:
+    """Whether the board takes writes: it is written to, without being changed."""
+    calls: Calls = request.app.state.calls
+    try:
+        with anyio.fail_after(PROBE_SECONDS):
+            await anyio.to_thread.run_sync(calls.board.probe, abandon_on_cancel=True)
+    except TimeoutError:
+        return refused(Busy(f"the board took no write within {PROBE_SECONDS:g} s", hint="see who holds its lock"))
+    except CoordinateError as error:
+        return JSONResponse(error.as_dict(), 503)
+    return JSONResponse({"status": "ok", "version": __version__})
+
+
+async def metrics(request: Request) -> Response:
+    """Figures in Prometheus' text form."""
+    state = request.app.state
+    calls: Calls = state.calls
+    try:
+        stats = await calls.run(calls.board.stats)
+        sessions = await calls.run(partial(calls.board.list_sessions, limit=inputs.LIST_MAX))
+        position = (await calls.run(calls.board.tail_events))[1]
+    except CoordinateError as error:
+        return refused(error)
+    lines = [
+        *_figure(
+            "coordinate_tasks",
+            "gauge",
+            "Tasks by status.",
+            {("status", each): n for each, n in stats.by_status.items()},
+        ),
+        *_figure("coordinate_expired_leases", "gauge", "Claims whose time is over.", {(): stats.expired_leases}),
+        *_figure("coordinate_live_sessions", "gauge", "Sessions that live.", {(): sum(each.live for each in sessions)}),
+        *_figure("coordinate_events_position", "counter", "The last position of the log.", {(): position}),
+        *_figure("coordinate_followers", "gauge", "Who waits or follows.", {(): calls.feed.followers}),
+        *_figure(
+            "coordinate_requests_total",
+            "counter",
+            "Requests answered, by status.",
+            {("status", str(status)): count for status, count in sorted(state.gate.answered.items())},
+        ),
+        *_figure("coordinate_started_seconds", "gauge", "When the server began.", {(): int(state.began)}),
+    ]
+    return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
+
+
+def _figure(name: str, kind: str, says: str, values: dict[Any, int]) -> list[str]:
+    shown = [f"# HELP {name} {says}", f"# TYPE {name} {kind}"]
+    for label, value in values.items():
+        shown.append(f'{name}{{{label[0]}="{label[1]}"}} {value}' if label else f"{name} {value}")
+    return shown

@@ -1,0 +1,283 @@
+"""What stands before every request: its host, its origin, who it is from, how much and how often.
+
+A browser that visits a foreign page can reach a server on this machine; so the Host must be ours to the letter, an
+Origin that is sent must be ours, and whoever comes with a cookie shows a second proof with everything that changes
+something. Who calls is what a token says. The gate lies around the application: no route can stand beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+import time
+from collections.abc import Collection
+from functools import partial
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qs
+
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from coordinate.errors import CoordinateError, Fact, NotAuthenticated
+from coordinate.frozen import dataclass
+from coordinate.mcp.calls import Calls
+from coordinate.operations import Caller
+
+COOKIE = "coordinate_token"
+BODY_MAX = 4 * 1024 * 1024
+SAFE = ("GET", "HEAD")
+METHODS = (*SAFE, "POST", "DELETE")
+# What anybody may ask: whether the server lives, and where to sign in.
+OPEN = ("/healthz", "/enter")
+
+CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self';"
+    " base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": CONTENT_POLICY,
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Which names the server answers to (`name:port`), over which scheme, and how many requests a second one caller
+    may make. `local` is the secret of whoever started it, who needs no token; '' is nobody."""
+
+    hosts: frozenset[str]
+    scheme: str = "http"
+    rate: float = 200.0
+    local: str = ""
+    owner: str = ""
+
+
+class Refused(CoordinateError):
+    """The gate does not let a request through."""
+
+    def __init__(self, status: int, code: str, message: str, hint: str = "", **facts: Fact) -> None:
+        super().__init__(message, hint=hint, **facts)
+        self.status, self.shown = status, code
+
+
+def csrf_token(request: Request) -> str:
+    """The second proof of a browser's session, for a hidden field `csrf` or the header `X-CSRF-Token`."""
+    return _proof(request.cookies.get(COOKIE, ""))
+
+
+def caller_of(request: Request) -> Caller:
+    """Who calls, as the gate found out."""
+    found = request.scope["state"]["caller"]
+    assert isinstance(found, Caller)
+    return found
+
+
+class Gate:
+    """An ASGI application around another."""
+
+    def __init__(self, app: ASGIApp, calls: Calls, rules: Rules) -> None:
+        self.app, self.calls, self.rules = app, calls, rules
+        self.rates = Rates(rules.rate)
+        self.answered: dict[int, int] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return  # no websocket is served here
+        watched = partial(self._sent, scope, send)
+        try:
+            receive = await self._let_in(scope, receive)
+        except CoordinateError as error:
+            await refused(error)(scope, receive, watched)
+            return
+        await self.app(scope, receive, watched)
+
+    async def _sent(self, scope: Scope, send: Send, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            status = int(message["status"])
+            self.answered[status] = self.answered.get(status, 0) + 1
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
+            if "server" in headers:
+                del headers["server"]
+        await send(message)
+
+    async def _let_in(self, scope: Scope, receive: Receive) -> Receive:
+        headers = Headers(scope=scope)
+        self._check_names(headers)
+        if scope["method"] not in METHODS:
+            raise Refused(405, "method_not_allowed", f"{scope['method']} is not served here")
+        cookie = _cookie(headers)
+        client = scope.get("client") or ("", 0)
+        scope.setdefault("state", {})
+        if scope["path"] not in OPEN:
+            caller = await self._caller(headers, cookie, client[0])
+            scope["state"]["caller"] = caller
+            scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=str(caller.token), scopes=[caller.role]))
+            self.rates.take(f"token {caller.token}")
+        else:
+            self.rates.take(f"address {client[0]}")
+        body, receive = await _read(headers, receive)
+        if cookie and "authorization" not in headers and scope["method"] not in SAFE and scope["path"] not in OPEN:
+            self._check_proof(headers, cookie, body)
+        return receive
+
+    def _check_names(self, headers: Headers) -> None:
+        """Host, Origin and where a browser says that the request comes from."""
+        host = headers.getlist("host")
+        if len(host) != 1 or host[0].lower() not in self.rules.hosts:
+            raise Refused(
+                403, "foreign_host", "this server does not go by that name", "use the address that it printed"
+            )
+        for origin in headers.getlist("origin"):
+            if origin.lower() not in {f"{self.rules.scheme}://{name}" for name in self.rules.hosts}:
+                raise Refused(403, "foreign_origin", "requests of other sites are not served")
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            raise Refused(403, "foreign_origin", "requests of other sites are not served")
+
+    async def _caller(self, headers: Headers, cookie: str, address: str) -> Caller:
+        shown = headers.getlist("authorization")
+        scheme, _, secret = shown[0].partition(" ") if len(shown) == 1 else ("", "", "")
+        secret = secret.strip() if scheme.lower() == "bearer" else "" if shown else cookie
+        try:
+            return await self.known(secret)
+        except NotAuthenticated:
+            self.rates.take(f"stranger {address}", share=0.1)
+            raise
+
+    async def known(self, secret: str) -> Caller:
+        """Whose secret it is. Raises `NotAuthenticated`."""
+        if not secret:
+            raise NotAuthenticated(
+                "no token is shown", hint="send Authorization: Bearer TOKEN; coordinate token create makes one"
+            )
+        if self.rules.local and hmac.compare_digest(secret.encode(), self.rules.local.encode()):
+            return Caller(self.rules.owner, "human", "admin")
+        token = await self.calls.run(partial(self.calls.board.authenticate, secret=secret))
+        return Caller(token.agent, token.kind, token.role, token.id)
+
+    def _check_proof(self, headers: Headers, cookie: str, body: bytes) -> None:
+        """A cookie comes along by itself, also with what a foreign page sends; these two do not."""
+        if not headers.getlist("origin"):
+            raise Refused(403, "foreign_origin", "a browser's request that changes something must name its origin")
+        shown = headers.get("x-csrf-token", "")
+        if headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+            shown = shown or parse_qs(body.decode("utf-8", "replace")).get("csrf", [""])[0]
+        if not hmac.compare_digest(shown.encode(), _proof(cookie).encode()):
+            raise Refused(403, "csrf", "the form's proof is missing or of another session", "load the page again")
+
+
+class Rates:
+    """How often each may call: a bucket that fills evenly and holds two seconds' worth."""
+
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    def take(self, who: str, *, share: float = 1.0) -> None:
+        """Take one; raises when there is none."""
+        now, rate = time.monotonic(), self.rate * share
+        left, since = self._buckets.get(who, (2 * rate, now))
+        left = min(2 * rate, left + (now - since) * rate)
+        if left < 1:
+            raise Refused(429, "too_many_requests", "too many requests", "wait a second", retry_after=1)
+        if len(self._buckets) > 10_000:
+            self._buckets.clear()
+        self._buckets[who] = (left - 1, now)
+
+
+def refused(error: CoordinateError) -> JSONResponse:
+    """A refusal as every part of the server says it."""
+    told = error.as_dict()
+    status = error.http_status
+    headers = {}
+    if isinstance(error, Refused):
+        status, told["code"] = error.status, error.shown
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    if status == 429:
+        headers["Retry-After"] = "1"
+    if status == 405:
+        headers["Allow"] = ", ".join(METHODS)
+    return JSONResponse(told, status, headers)
+
+
+def names_of(host: str, port: int, more: Collection[str] = ()) -> frozenset[str]:
+    """What a server on this address is called in a Host header."""
+    names = {"127.0.0.1", "localhost", "[::1]"} if host in ("127.0.0.1", "localhost", "::1") else set()
+    given = {name.lower() for name in more}
+    return frozenset({f"{name}:{port}" for name in names} | given)
+
+
+def new_secret() -> str:
+    return secrets.token_urlsafe(24)
+
+
+async def _read(headers: Headers, receive: Receive) -> tuple[bytes, Receive]:
+    """The whole body, bounded, before anything is done with it; and a way for others to read it again."""
+    declared = headers.get("content-length", "0")
+    if not declared.isdigit() or int(declared) > BODY_MAX:
+        raise _too_large()
+    parts: list[bytes] = []
+    size, more = 0, "content-length" in headers or "transfer-encoding" in headers
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            break
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > BODY_MAX:
+            raise _too_large()
+        more = message.get("more_body", False)
+    body = b"".join(parts)
+    given = False
+
+    async def again() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return body, again
+
+
+def _too_large() -> Refused:
+    return Refused(413, "too_large", f"a request may have {BODY_MAX} bytes", "send less at once")
+
+
+def _cookie(headers: Headers) -> str:
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found else ""
+
+
+def _proof(cookie: str) -> str:
+    return hmac.new(cookie.encode(), b"csrf", hashlib.sha256).hexdigest()
+
+
+def parse_object(body: bytes) -> dict[str, object]:
+    """A request's JSON object; an empty body is an empty one."""
+    try:
+        found = json.loads(body or b"{}")
+    except (ValueError, RecursionError):
+        raise Refused(400, "not_json", "the body is not JSON", "send one JSON object") from None
+    if not isinstance(found, dict):
+        raise Refused(400, "not_json", "the body must be a JSON object")
+    return found

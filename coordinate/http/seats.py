@@ -1,0 +1,86 @@
+"""How the server knows the MCP clients that come over HTTP: one session for each, in the name of its token.
+
+A client with a transport session is known by that; one that sends each request for itself is known by its token and
+its name, or by the header `Coordinate-Client`, and finds its session again after the server was started anew. Whoever
+shows `Coordinate-Session` goes on with that session of its agent.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import anyio
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
+from starlette.requests import Request
+
+from coordinate.http.api import SESSION_HEADER
+from coordinate.http.gate import caller_of
+from coordinate.mcp.calls import Calls
+from coordinate.mcp.server import Context, Seat
+from coordinate.operations import Caller
+from coordinate.service import Coordinator
+
+CLIENT_HEADER = "coordinate-client"
+SEATS_MAX = 10_000
+NAME_MAX = 80
+PROFILE_OF = {"worker": "worker", "reviewer": "reviewer", "manager": "manager", "human": "all", "admin": "all"}
+
+
+class Seats:
+    """The seats of all clients."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._seats: dict[tuple[str, ...], Seat] = {}
+        self._lock = anyio.Lock()
+
+    async def seat(self, context: Context) -> Seat:
+        key, caller = _key(context), caller_of(_request(context))
+        if (known := self._seats.get(key)) is not None:
+            return known
+        async with self._lock:
+            if key not in self._seats:
+                if len(self._seats) >= SEATS_MAX:  # the oldest finds or begins another session
+                    del self._seats[next(iter(self._seats))]
+                self._seats[key] = Seat(await self._calls.run(partial(self._begin, key, caller)), caller)
+            return self._seats[key]
+
+    def profile(self, context: Context) -> str:
+        request = _request(context)
+        return request.query_params.get("profile", PROFILE_OF[caller_of(request).role])
+
+    def leave(self, context: Context) -> None:
+        self._seats.pop(_key(context), None)
+
+    def _begin(self, key: tuple[str, ...], caller: Caller) -> Coordinator:
+        board = self._calls.board
+        how, who = key[1:]
+        if how == "shown":
+            return board.acting(agent=caller.agent, session=who)
+        mark = f"mcp {how} {who}"
+        if how == "client":
+            for session in board.list_sessions(of_agent=caller.agent):
+                if session.live and session.stream == mark:
+                    return board.acting(agent=caller.agent, session=session.id)
+        begun = board.register(name=caller.agent, kind=caller.kind, stream=mark)
+        return board.acting(agent=caller.agent, session=begun.id)
+
+
+def _request(context: Context) -> Request:
+    """The HTTP request that a call came with."""
+    assert isinstance(context.request, Request)
+    return context.request
+
+
+def _key(context: Context) -> tuple[str, ...]:
+    """Which client a request is of: (token, how it is known, by what)."""
+    request = _request(context)
+    token, headers = str(caller_of(request).token), request.headers
+    if session := headers.get(SESSION_HEADER):
+        return token, "shown", session
+    if label := headers.get(CLIENT_HEADER):
+        return token, "client", label[:NAME_MAX]
+    if transport := headers.get(MCP_SESSION_ID_HEADER):
+        return token, "transport", transport[:NAME_MAX]
+    told = context.session.client_params
+    return token, "client", told.client_info.name[:NAME_MAX] if told is not None else ""

@@ -1,0 +1,101 @@
+"""Runs the application: binds, says where it is, serves until it is told to stop, and lets what runs come to an end."""
+
+from __future__ import annotations
+
+import getpass
+import ipaddress
+import logging
+import socket
+import sys
+from collections.abc import Callable, Sequence
+
+import uvicorn
+
+from coordinate.errors import InvalidInput
+from coordinate.frozen import dataclass
+from coordinate.http.app import Application
+from coordinate.http.gate import Rules, names_of, new_secret
+from coordinate.service import Coordinator
+
+GRACE_SECONDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """Where it is served. `sign_in` lets whoever started it in with a browser; None where tokens alone do."""
+
+    url: str
+    mcp: str
+    sign_in: str | None
+
+
+def serve(
+    board: Coordinator,
+    *,
+    host: str,
+    port: int,
+    names: Sequence[str],
+    https: bool,
+    rate: float,
+    owner: str,
+    tell: Callable[[Serving], None],
+) -> None:
+    """Serve until a signal comes. Beyond this machine only where somebody has a token, under the names given."""
+    local = _is_loopback(host)
+    if not local and not board.anybody_may_enter():
+        raise InvalidInput(
+            f"{host} can be reached from other machines, and nobody has a token",
+            hint="make one first: coordinate token create NAME --role worker",
+            field="host",
+        )
+    if not local and not names:
+        raise InvalidInput(
+            "say under which names the server is reached", hint="--name HOST:PORT, as clients write it", field="name"
+        )
+    bound = _bind(host, port)
+    port = bound.getsockname()[1]
+    secret = new_secret() if local else ""
+    scheme = "https" if https else "http"
+    rules = Rules(names_of(host, port, names), scheme, rate, secret, owner or _user())
+    at = f"{scheme}://{names[0]}" if names else f"http://{'[::1]' if host == '::1' else host}:{port}"
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
+    server: uvicorn.Server
+    app = Application(board, rules, stopping=lambda: server.should_exit)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            lifespan="on",
+            timeout_graceful_shutdown=GRACE_SECONDS,
+            limit_concurrency=2_000,
+        )
+    )
+    tell(Serving(f"{at}/", f"{at}/mcp", f"{at}/enter?key={secret}" if local else None))
+    server.run(sockets=[bound])
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except (OSError, OverflowError) as error:
+        raise InvalidInput(
+            f"{host}:{port} cannot be served: {error}", hint="choose another --port; 0 takes a free one", field="port"
+        ) from None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "owner"

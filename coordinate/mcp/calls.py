@@ -1,0 +1,173 @@
+"""Calls of many clients at once over one board: a few threads work, and whoever waits takes none of them.
+
+The board is asked from threads, as many as it keeps connections. A call that waits looks, and looks again when the log
+has grown or two seconds are over. Who follows the log and who waits share one reader of it, which rests while there is
+nobody; so hundreds of waiting clients cost one look, on either engine, whichever process wrote.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+import anyio
+from anyio import to_thread
+
+from coordinate.errors import CoordinateError, Held
+from coordinate.operations import WAIT_SECONDS_MAX, Caller, Operation, nothing_yet
+from coordinate.records import Event
+from coordinate.service import Coordinator
+
+R = TypeVar("R")
+
+WORKERS = 8
+LOOK_SECONDS = 2.0
+READ_SECONDS = 0.25
+KEPT_MAX = 1_000
+PAGE = 500
+
+
+class Calls:
+    """Performs operations for the clients of one process; to be made within its event loop."""
+
+    def __init__(self, board: Coordinator) -> None:
+        self.board = board
+        self._workers = anyio.CapacityLimiter(WORKERS)
+        self.feed = Feed(self)
+
+    async def run(self, work: Callable[[], R]) -> R:
+        """Do something with the board on a thread. What has begun is finished, also when the client goes away."""
+        return await to_thread.run_sync(work, limiter=self._workers)
+
+    async def perform(
+        self,
+        operation: Operation,
+        board: Coordinator,
+        caller: Caller,
+        arguments: Mapping[str, Any],
+        gone: Callable[[], bool] = lambda: False,
+    ) -> Any:
+        """Perform an operation; one that may wait does it here, until `gone` says that nobody waits any more."""
+        wait = _wait_of(operation, arguments)
+        if not wait:
+            return await self.run(partial(operation.call, board, caller, arguments))
+        deadline = time.monotonic() + wait
+        at_once = {**arguments, "wait": 0}
+        with self.feed.followed():
+            while True:
+                seen = self.feed.changed
+                left = 0.0 if self.feed.stopped or gone() else deadline - time.monotonic()
+                try:
+                    answer = await self.run(partial(operation.call, board, caller, at_once))
+                except Held:
+                    if left <= 0:
+                        raise
+                else:
+                    if not nothing_yet(answer) or left <= 0:
+                        return answer
+                with anyio.move_on_after(min(left, LOOK_SECONDS)):
+                    await seen.wait()
+
+
+class Feed:
+    """The log as it grows: one reader for all in this process, and the newest events kept for those behind."""
+
+    def __init__(self, calls: Calls) -> None:
+        self.changed = anyio.Event()
+        self.stopped = False
+        self._calls = calls
+        self.followers = 0
+        self._wanted = anyio.Event()
+        self._position: int | None = None
+        self._kept: deque[Event] = deque(maxlen=KEPT_MAX)
+        self._kept_after = 0
+
+    async def run(self) -> None:
+        """Read the log while somebody follows it; ends when it is cancelled."""
+        while True:
+            if not self.followers:
+                # What happens meanwhile is not kept: the next reader begins at the head of its day.
+                self._position = None
+                self._kept.clear()
+                await self._wanted.wait()
+            try:
+                grown = self._keep(*await self._calls.run(self._read))
+                if not grown:
+                    await to_thread.run_sync(self._calls.board.database.wait, READ_SECONDS, abandon_on_cancel=True)
+            except CoordinateError:
+                await anyio.sleep(READ_SECONDS)  # the board is busy or away; a look will say so
+                grown = True
+            if grown:
+                self._tell()
+
+    def stop(self) -> None:
+        """Let everybody who follows come to an end."""
+        self.stopped = True
+        self._tell()
+
+    @contextmanager
+    def followed(self) -> Iterator[None]:
+        """While somebody waits for a change."""
+        self.followers += 1
+        self._wanted.set()
+        try:
+            yield
+        finally:
+            self.followers -= 1
+            if not self.followers:
+                self._wanted = anyio.Event()
+
+    async def follow(self, after: int | None, project: str | None = None) -> AsyncIterator[Event | None]:
+        """The events behind a position (None: from now on) as they come; None now and then when nothing came."""
+        if after is None:
+            after = (await self._calls.run(self._calls.board.tail_events))[1]
+        with self.followed():
+            while not self.stopped:
+                seen = self.changed
+                found = await self._behind(after)
+                for event in found:
+                    after = event.id or after
+                    if project in (None, event.project):
+                        yield event
+                if not found:
+                    with anyio.move_on_after(15):
+                        await seen.wait()
+                    if not seen.is_set():
+                        yield None
+
+    async def _behind(self, after: int) -> list[Event]:
+        if self._position is not None and after >= self._kept_after:
+            return [event for event in self._kept if (event.id or 0) > after]
+        return (await self._calls.run(partial(self._calls.board.tail_events, after=after, limit=PAGE)))[0]
+
+    def _read(self) -> tuple[list[Event], int]:
+        return self._calls.board.tail_events(after=self._position, limit=PAGE)
+
+    def _keep(self, found: list[Event], position: int) -> bool:
+        begins = self._position is None
+        for event in found:
+            if len(self._kept) == KEPT_MAX:
+                self._kept_after = self._kept[0].id or self._kept_after
+            self._kept.append(event)
+        if begins:
+            self._kept_after = position
+        self._position = position
+        return begins or bool(found)
+
+    def _tell(self) -> None:
+        told, self.changed = self.changed, anyio.Event()
+        told.set()
+
+
+def _wait_of(operation: Operation, arguments: Mapping[str, Any]) -> float:
+    """For how long a call is to wait; 0 also for what the operation will refuse."""
+    if not operation.waits:
+        return 0
+    default = next(each.default for each in operation.parameters if each.name == "wait")
+    wait = arguments.get("wait", default)
+    number = isinstance(wait, int | float) and not isinstance(wait, bool)
+    return wait if number and 0 < wait <= WAIT_SECONDS_MAX else 0

@@ -1,0 +1,120 @@
+"""`coordinate mcp`: one client over stdin and stdout, for as long as it is there.
+
+stdout carries the protocol and nothing else: from the first moment whatever else prints there goes to stderr. When the
+client is gone (stdin ends, nobody reads stdout any more, the parent died) the process ends too. It releases nothing:
+what the session holds runs on to its time, and a client that shows the same session goes on with it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from io import TextIOWrapper
+from typing import NoReturn
+
+import anyio
+from mcp.server.stdio import stdio_server
+
+from coordinate.mcp.calls import Calls
+from coordinate.mcp.server import Context, Seat, make_server
+from coordinate.operations import Caller
+from coordinate.service import Coordinator
+
+LOOK_SECONDS = 0.5
+NAME_MAX = 100
+
+
+class Protocol:
+    """The process's own streams, kept for the protocol."""
+
+    def __init__(self) -> None:
+        sys.stdout.flush()
+        self.reads = os.dup(0)
+        self.writes = os.dup(1)
+        empty = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(empty, 0)
+        os.close(empty)
+        os.dup2(2, 1)
+        self._parent = os.getppid()
+
+    def nobody(self) -> bool:
+        """Whether the client is gone though stdin has not ended: its parent died, or nobody reads."""
+        if os.getppid() != self._parent:
+            return True
+        poll = select.poll()
+        poll.register(self.writes, 0)
+        return any(state & (select.POLLERR | select.POLLHUP | select.POLLNVAL) for _, state in poll.poll(0))
+
+
+class Alone:
+    """Seats the one client. Its session is begun by its first call, or is the one that it showed."""
+
+    def __init__(self, calls: Calls, *, profile: str, place: Callable[[], tuple[str, str]]) -> None:
+        self._calls, self._profile, self._place = calls, profile, place
+        self._seat: Seat | None = None
+        self._lock = anyio.Lock()
+
+    async def seat(self, context: Context) -> Seat:
+        async with self._lock:
+            if self._seat is None:
+                told = context.session.client_params
+                client = told.client_info.name if told is not None else ""
+                self._seat = await self._calls.run(partial(self._begin, client))
+            return self._seat
+
+    def profile(self, context: Context) -> str:
+        return self._profile
+
+    def leave(self, context: Context) -> None:
+        self._seat = None
+
+    def _begin(self, client: str) -> Seat:
+        board = self._calls.board
+        if board.session is None:
+            project, branch = self._place()
+            begun = board.register(
+                name=board.agent or None,
+                project=project,
+                stream=branch,
+                host=socket.gethostname()[:NAME_MAX],
+                pid=os.getppid(),
+                doing=f"connected by {client}"[:NAME_MAX] if client else "",
+            )
+            board.agent, board.session = begun.agent, begun.id
+        return Seat(board, Caller(board.agent))
+
+
+def serve(board: Coordinator, *, protocol: Protocol, profile: str, place: Callable[[], tuple[str, str]]) -> NoReturn:
+    """Serve the client until it is gone. `place` tells its project and branch."""
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
+    threading.Thread(target=_end_with_the_client, args=(protocol,), daemon=True).start()
+    anyio.run(_serve, board, protocol, profile, place)
+    raise AssertionError("the process ends with its client")
+
+
+async def _serve(board: Coordinator, protocol: Protocol, profile: str, place: Callable[[], tuple[str, str]]) -> None:
+    calls = Calls(board)
+    server = make_server(calls, Alone(calls, profile=profile, place=place))
+    reads = TextIOWrapper(os.fdopen(protocol.reads, "rb", closefd=False), encoding="utf-8", errors="replace")
+    writes = TextIOWrapper(os.fdopen(protocol.writes, "wb", closefd=False), encoding="utf-8")
+    async with (
+        anyio.create_task_group() as tasks,
+        stdio_server(anyio.wrap_file(reads), anyio.wrap_file(writes)) as (incoming, outgoing),
+    ):
+        tasks.start_soon(calls.feed.run)
+        await server.run(incoming, outgoing, server.create_initialization_options())
+        # At once: a thread may still wait for the board, and nobody is there to be told.
+        os._exit(0)
+
+
+def _end_with_the_client(protocol: Protocol) -> NoReturn:
+    while not protocol.nobody():
+        time.sleep(LOOK_SECONDS)
+    os._exit(0)

@@ -1,0 +1,133 @@
+"""The tools of each profile: operations by the names under which agents know them, with their schemas and words.
+
+A profile is about a dozen tools, since every definition costs each of its readers a part of their context. Whoever
+needs another operation takes the profile `all`, which reaches every one of them by its name.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from coordinate.errors import NotFound
+from coordinate.frozen import dataclass
+from coordinate.operations import Operation, Schema, operations
+
+# verb_noun, where the operation's own name has no noun or a vague one.
+NAMES = {
+    "claim_next": "claim_next_task",
+    "ask": "ask_human",
+    "pending": "read_answers",
+    "acknowledge": "acknowledge_answer",
+    "board_upsert": "write_board",
+    "board_row": "update_row",
+    "board_advance": "advance_row",
+    "edit": "edit_task",
+    "emit": "emit_event",
+    "learnings": "read_learnings",
+    "lint": "lint_board",
+    "mine": "list_my_tasks",
+    "stats": "show_stats",
+    "status": "show_status",
+    "view": "view_task",
+    "why": "explain_task",
+    "why_idle": "explain_idle",
+    **{verb: f"{verb}_task" for verb in ("dispatch", "complete", "block", "release", "transfer", "approve", "reject")},
+    **{verb: f"{verb}_task" for verb in ("unblock", "cancel", "reopen", "comment")},
+}
+_ASKING = ("ask", "pending", "acknowledge")
+PROFILES: dict[str, tuple[str, ...]] = {
+    "worker": (
+        *("claim_next", "log_progress", "complete", "block", "release", "mine", "view", "why"),
+        *("claim_scopes", "release_leases", "emit", "wait_for", *_ASKING),
+    ),
+    "reviewer": (
+        *("claim_review", "approve", "reject", "list_tasks", "view", "why", "comment", "list_events", "emit"),
+        *("wait_for", *_ASKING),
+    ),
+    "manager": (
+        *("dispatch", "dispatch_plan", "list_tasks", "view", "status", "why", "edit", "unblock", "cancel"),
+        *("wait_for", *_ASKING, "board_upsert", "board_row", "board_advance"),
+    ),
+    "all": (
+        *("dispatch", "claim_next", "log_progress", "complete", "block", "view", "list_tasks", "status", "why"),
+        *("wait_for", *_ASKING),
+    ),
+}
+# How many a list gives where nobody says: an agent reads all that it is given.
+LIMITS = {"list_tasks": 20, "list_events": 20, "mine": 20}
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One tool: an operation under its name; without one, a tool of the door's own."""
+
+    name: str
+    says: str
+    schema: Schema
+    looks: bool
+    operation: Operation | None = None
+
+    def filled(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments with what this door gives where nobody says otherwise."""
+        limit = LIMITS.get(self.operation.name) if self.operation else None
+        return arguments if limit is None or "limit" in arguments else {"limit": limit, **arguments}
+
+
+DESCRIBE = Tool(
+    "describe_operations",
+    "What each further operation is for; with names, their whole description and the arguments they take.",
+    {"type": "object", "properties": {"names": {"type": "array", "items": {"type": "string"}}}},
+    looks=True,
+)
+CALL = Tool(
+    "call_operation",
+    "Perform any operation by its name with its arguments, as describe_operations tells them.",
+    {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "arguments": {"type": "object"}},
+        "required": ["name"],
+    },
+    looks=False,
+)
+
+
+@functools.cache
+def tools_of(profile: str) -> dict[str, Tool]:
+    """The tools of a profile by name. Raises `NotFound`."""
+    if profile not in PROFILES:
+        raise NotFound(f"there is no profile {profile!r:.40}", hint=f"the profiles are {', '.join(PROFILES)}")
+    known = operations()
+    chosen = [_tool(known[name]) for name in PROFILES[profile] if name in known]
+    own = [DESCRIBE, CALL] if profile == "all" else []
+    return {tool.name: tool for tool in (*chosen, *own)}
+
+
+def described(names: list[str] | None) -> dict[str, Any]:
+    """Every operation in a sentence, or the named ones whole."""
+    known = operations()
+    if not names:
+        return {name: operation.first_sentence for name, operation in known.items()}
+    return {name: {"says": found.says, "takes": found.schema} for name in names if (found := known.get(name))}
+
+
+def _tool(operation: Operation) -> Tool:
+    return Tool(
+        NAMES.get(operation.name, operation.name), operation.says, _short(operation), operation.looks, operation
+    )
+
+
+def _short(operation: Operation) -> Schema:
+    """The schema without what an agent does not need: that a value may be left out says that it may be absent."""
+    properties = {}
+    for each in operation.parameters:
+        if each.name == "override":
+            continue  # a human's
+        shown = {name: value for name, value in each.schema.items() if name != "additionalProperties"}
+        kind = shown.get("type")
+        if isinstance(kind, list) and kind[1:] == ["null"]:
+            shown["type"] = kind[0]
+        if each.default not in (None, "", (), False):
+            shown["default"] = LIMITS.get(operation.name, each.default) if each.name == "limit" else each.default
+        properties[each.name] = shown
+    return {**operation.schema, "properties": properties}

@@ -1,0 +1,498 @@
+"""`coordinate serve` from outside: its gate, its API, its streams, many clients at once, and its sudden end."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+import coordinate
+from coordinate import Coordinator
+from coordinate.http.api import document
+from coordinate.operations import operations
+from tests.clock import age
+from tests.doors.client import ERAS, Agent, Refused, over_http, run
+from tests.doors.command import Command
+from tests.doors.server import Server, serving
+from tests.tables import connect, dump, is_postgres
+
+ON_A_FILE = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+
+
+@pytest.fixture
+def server(board: Coordinator, board_url: str, tmp_path: Path) -> Iterator[Server]:
+    with serving(board, board_url, tmp_path / "served") as started:
+        yield started
+
+
+# --- the gate ---------------------------------------------------------------------------------------------------------
+
+DISPATCH = {"title": "T", "role": "worker"}
+
+
+@ON_A_FILE
+def test_foreign_names_tokens_and_roles_change_nothing(server: Server, board: Coordinator, board_url: str) -> None:
+    """IF-09. Every line is refused with 4xx, at every door, and the board stays as it was."""
+    expired = board.create_token(name="old", role="admin", ttl_seconds=60).secret
+    age(board_url, 61)
+    revoked = board.create_token(name="gone", role="admin")
+    board.revoke_token(token=revoked.token.id)
+    admin, worker, port = server.secrets["admin"], server.secrets["worker"], server.host.rsplit(":", 1)[1]
+    own = f"http://{server.host}"
+    headers: list[tuple[int, str | None, dict[str, str]]] = [
+        *((403, admin, {"Host": host}) for host in ("evil.example", f"evil.example:{port}", "127.0.0.1")),
+        *((403, admin, {"Host": f"{host}:{port}"}) for host in ("127.0.0.1.evil.example", "0.0.0.0", "127.0.0.2", "")),
+        *((403, admin, {"Origin": origin}) for origin in ("http://evil.example", "null", "", f"https://{server.host}")),
+        *((403, admin, {"Origin": f"{own}{end}"}) for end in (".evil.example", "@evil.example", "/x", "0")),
+        *((403, admin, {"Sec-Fetch-Site": site}) for site in ("cross-site", "same-site", "other")),
+        (403, admin, {"Origin": own, "Sec-Fetch-Site": "cross-site"}),
+        *((401, secret, {}) for secret in (None, "", "wrong", expired, revoked.secret, admin[:-1], f"{admin}x")),
+        (401, None, {"Authorization": f"Basic {admin}"}),
+        (401, None, {"Cookie": "coordinate_token=wrong"}),
+        (403, None, {"Cookie": f"coordinate_token={admin}"}),
+        (403, None, {"Cookie": f"coordinate_token={admin}", "Origin": own}),
+        (403, None, {"Cookie": f"coordinate_token={admin}", "Origin": own, "X-CSRF-Token": "0" * 64}),
+        (415, admin, {"Content-Type": "text/plain"}),
+        (415, admin, {"Content-Type": "application/x-www-form-urlencoded"}),
+    ]
+    before, wrong = dump(board_url), []
+    for status, token, said in headers:
+        reply = server("POST", "/api/dispatch", DISPATCH, token=token, **said)
+        if reply.status != status:
+            wrong.append(f"{said} {token}: {reply.status} {reply.body[:100]!r}")
+        if status != 415 and (again := server("POST", "/mcp", {}, token=token, **said).status) != status:
+            wrong.append(f"/mcp {said} {token}: {again}")
+        if (
+            status != 415
+            and "Cookie" not in said
+            and server("GET", "/events?after=0", token=token, **said).status != status
+        ):
+            wrong.append(f"/events {said} {token}")
+    methods = ("GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW")
+    answered = {method: server(method, "/api/dispatch?title=T&role=worker", token=admin).status for method in methods}
+    assert set(answered.values()) == {405}
+    for name, operation in operations().items():
+        if not operation.allows("worker") and server.api(name, "worker").status != 403:
+            wrong.append(f"a worker called {name}")
+    assert wrong == []
+    assert dump(board_url) == before
+    assert server("POST", "/api/dispatch", DISPATCH, token=admin, Origin=own).status == 200
+    assert server("POST", "/api/dispatch", DISPATCH, token=worker).status == 403
+
+
+@ON_A_FILE
+def test_a_browser_enters_by_the_printed_link_and_shows_two_proofs(server: Server, board: Coordinator) -> None:
+    """IF-09."""
+    path = str(server.told["sign_in"]).removeprefix(f"http://{server.host}")
+    assert server("GET", "/enter?key=wrong").status == 401
+    entered = server("GET", path)
+    assert (entered.status, entered.headers["location"]) == (303, "/")
+    cookie, _, attributes = entered.headers["set-cookie"].partition(";")
+    assert {"httponly", "samesite=strict"} <= {each.strip().lower() for each in attributes.split(";")}
+    assert server("GET", "/", Cookie=cookie).status == 200
+    import hashlib
+    import hmac
+
+    proof = hmac.new(cookie.partition("=")[2].encode(), b"csrf", hashlib.sha256).hexdigest()
+    shown = {"Cookie": cookie, "Origin": f"http://{server.host}"}
+    assert server("POST", "/api/dispatch", DISPATCH, **shown).status == 403
+    assert server("POST", "/api/dispatch", DISPATCH, Cookie=cookie, X_CSRF_Token=proof).status == 403
+    assert server("POST", "/api/dispatch", DISPATCH, **shown, X_CSRF_Token=proof).status == 200
+    form = {**shown, "Content-Type": "application/x-www-form-urlencoded"}
+    assert server("POST", "/leave", b"csrf=no", **form).status == 403
+    assert server("POST", "/leave", f"a=1&csrf={proof}".encode(), **form).status == 303
+    token = f"token={server.secrets['human']}".encode()
+    assert server("POST", "/enter", token, Content_Type="application/x-www-form-urlencoded").status == 303
+    assert board.view(task="TASK-1").task.created_by != "system"
+
+
+@ON_A_FILE
+def test_every_answer_forbids_frames_scripts_and_guesses(server: Server) -> None:
+    """IF-08. Also errors; what agents wrote comes as JSON."""
+    token = server.secrets["admin"]
+    nasty = "<script>alert(1)</script>\u2028</textarea>{{7*7}}"
+    server.api("dispatch", "admin", title=nasty[:25], role="worker", body=nasty)
+    replies = [
+        server("GET", path, token=token) for path in ("/", "/healthz", "/metrics", "/nothing", "/api/openapi.json")
+    ]
+    replies += [
+        server("GET", "/", Host="evil.example"),
+        server.api("view", task="TASK-1"),
+        server.api("view", task="x"),
+    ]
+    for reply in replies:
+        policy = reply.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self';")
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+        assert reply.headers["x-frame-options"] == "DENY"
+        assert reply.headers["x-content-type-options"] == "nosniff"
+        assert "html" not in reply.headers["content-type"]
+        assert "server" not in reply.headers
+    assert replies[-2].json["task"]["body"] == nasty
+
+
+@ON_A_FILE
+def test_bodies_and_rates_have_their_limits(board: Coordinator, board_url: str, tmp_path: Path) -> None:
+    with serving(board, board_url, tmp_path, "--rate", "20") as server:
+        token = server.secrets["admin"]
+        assert server("POST", "/api/dispatch", b"x" * (4 * 1024 * 1024 + 1), token=token).status == 413
+        assert server("POST", "/api/dispatch", b"{}", token=token, Content_Length="99999999999").status == 413
+        for body in (b"", b"[]", b"{", b"null", b"\xff", b'{"title": NaN}', b"[" * 100_000):
+            assert server("POST", "/api/dispatch", body, token=token).status in (400, 422)
+        found = Counter(server("GET", "/", token=server.secrets["worker"]).status for _ in range(120))
+        assert found[200] >= 40
+        assert found[429] > 0
+        assert set(found) == {200, 429}
+        strangers = Counter(server("GET", "/", token="no").status for _ in range(40))
+        assert strangers[429] > 0
+        assert server("GET", "/", token=server.secrets["reviewer"]).status == 200
+
+
+def test_beyond_this_machine_it_needs_tokens_and_a_name(tmp_path: Path, sqlite_template: Path) -> None:
+    """IF-09."""
+    url = str(shutil.copy(sqlite_template, tmp_path / "board.db"))
+    command = Command(url, tmp_path)
+    anywhere = ("serve", "--host", "0.0.0.0", "--port", "0")
+    assert command(*anywhere).error["field"] == "host"
+    with coordinate.connect(url, agent="alice") as board:
+        board.create_token(name="bob", role="worker")
+        assert command(*anywhere).error["field"] == "name"
+        with serving(board, url, tmp_path / "s", *anywhere[1:3], "--name", "board.example:80") as server:
+            assert server.told == {
+                "url": "http://board.example:80/",
+                "mcp": "http://board.example:80/mcp",
+                "sign_in": None,
+            }
+
+
+# --- the API ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_api_does_a_workers_loop_in_the_tokens_name(server: Server) -> None:
+    task = server.api("dispatch", "manager", title="T", role="worker", scopes=["src"]).json["task"]
+    assert task["created_by"] == "max"
+    session = server.api("register").json
+    assert (session["agent"], server.api("register", name="eve").status) == ("wendy", 422)
+    shown = {"token": server.secrets["worker"], "Coordinate_Session": session["id"]}
+    claim = server("POST", "/api/claim_next", {"role": "worker"}, **shown).json
+    assert (claim["task"]["assigned_agent"], claim["task"]["session_id"]) == ("wendy", session["id"])
+    assert server.api("complete", "manager", handle=claim["handle"]).json["code"] == "held_by_another"
+    theirs = server("POST", "/api/mine", {}, token=server.secrets["manager"], Coordinate_Session=session["id"])
+    assert (theirs.status, theirs.json["field"]) == (422, "session")
+    assert server("POST", "/api/complete", {"handle": claim["handle"], "review": True}, **shown).status == 200
+    assert server.api("approve", "reviewer", task="TASK-1").json["status"] == "DONE"
+    assert server.api("view", task="TASK-9").status == 404
+    assert server.api("claim_next", role="worker").json is None
+    for moment, status in (("2999-01-01T00:00:00Z", 200), ("2999-01-01T00:00:00", 422), ("soon", 422), (1, 422)):
+        assert server.api("dispatch", "manager", title="L", role="worker", not_before=moment).status == status
+    plan = [{"key": "a", "title": "A"}, {"key": "b", "title": "B", "depends_on": ["a"]}]
+    assert [each["task"]["title"] for each in server.api("dispatch_plan", "manager", plan=plan).json] == ["A", "B"]
+    assert server.api("dispatch_plan", "manager", plan=[{"key": "a"}]).status == 422
+
+
+@ON_A_FILE
+def test_the_api_withstands_what_a_generator_makes_of_its_description(server: Server, tmp_path: Path) -> None:
+    """No 5xx, no status, type or shape of an answer that the OpenAPI document does not name."""
+    token = server.secrets["admin"]
+    assert server("GET", "/api/openapi.json", token=token).json == json.loads(json.dumps(document()))
+    checks = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
+    command = [str(Path(sys.executable).with_name("st")), "run", f"http://{server.host}/api/openapi.json"]
+    command += ["--checks", checks, "--header", f"Authorization: Bearer {token}", "--no-color", "--seed", "1"]
+    command += ["--max-examples", "3", "--phases", "fuzzing", "--workers", "4", "--max-failures", "5"]
+    for waits in ("wait_for", "claim_next", "next_events", "acquire_lock"):
+        command += ["--exclude-operation-id", waits]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stdout[-6_000:]
+    assert server.process.poll() is None
+
+
+# --- MCP --------------------------------------------------------------------------------------------------------------
+
+
+def test_agents_do_their_loop_over_http_each_as_its_token_says(server: Server, board: Coordinator, engine: str) -> None:
+    era = ERAS[engine]
+
+    async def loop() -> None:
+        async with (
+            over_http(server.mcp, server.secrets["manager"], era=era) as manager,
+            over_http(server.mcp, server.secrets["worker"], era=era) as worker,
+            over_http(server.mcp, server.secrets["reviewer"], era=era) as reviewer,
+            over_http(f"{server.mcp}?profile=all", server.secrets["worker"], era=era, name="sly") as sly,
+        ):
+            waited: list[Any] = []
+
+            async def wait() -> None:
+                waited.append(await worker("wait_for", role="worker", wait=50))
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(wait)
+                await anyio.sleep(0.3)
+                await manager("dispatch_task", title="T", role="worker", scopes=["src"])
+            assert waited[0]["work"] is True
+            claim = await worker("claim_next_task", role="worker")
+            assert claim["task"]["assigned_agent"] == "wendy"
+            await worker("log_progress", handle=claim["handle"], note="half")
+            await worker("complete_task", handle=claim["handle"], review=True)
+            await reviewer("claim_review")
+            assert (await reviewer("approve_task", task="TASK-1"))["status"] == "DONE"
+            told = await sly.refused("call_operation", name="dispatch", arguments=DISPATCH)
+            assert told["code"] == "not_allowed"
+            told = await sly.refused("call_operation", name="list_tokens")
+            assert told["code"] == "not_allowed"
+
+    run(loop)
+    assert {each.agent for each in board.list_sessions()} == {"max", "wendy", "rita"}
+    assert board.view(task="TASK-1").task.created_by == "max"
+
+
+@ON_A_FILE
+def test_a_session_of_a_transport_is_its_tokens_alone(server: Server) -> None:
+    async def loop() -> None:
+        async with over_http(server.mcp, server.secrets["worker"], era="legacy") as worker:
+            await worker("list_my_tasks")
+            session = worker.client.session
+            assert session is not None
+        shown = {"Accept": "application/json, text/event-stream"}
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+        opened = server(
+            "POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
+            token=server.secrets["worker"], **shown,
+        )  # fmt: skip
+        theirs = {"Mcp_Session_Id": opened.headers["mcp-session-id"], **shown}
+        ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+        assert server("POST", "/mcp", ping, token=server.secrets["manager"], **theirs).status == 404
+        assert server("POST", "/mcp", ping, token=server.secrets["worker"], **theirs).status == 200
+
+    run(loop)
+
+
+# --- the log as it grows ----------------------------------------------------------------------------------------------
+
+
+class Stream:
+    """Server-sent events, read by a thread."""
+
+    def __init__(self, server: Server, path: str = "/events", **headers: str) -> None:
+        self.connection = http.client.HTTPConnection("127.0.0.1", int(server.host.rsplit(":", 1)[1]), timeout=60)
+        shown = {"Host": server.host, "Authorization": f"Bearer {server.secrets['worker']}", **headers}
+        self.connection.request("GET", path, headers=shown)
+        assert self.connection.sock is not None
+        self.socket = self.connection.sock
+        self.answer = self.connection.getresponse()
+        assert self.answer.status == 200
+        self.events: list[dict[str, Any]] = []
+        self.came: list[float] = []
+        self.ended = threading.Event()
+        self.reading = threading.Thread(target=self._read)
+        self.reading.start()
+
+    def _read(self) -> None:
+        try:
+            for line in self.answer:
+                if line.startswith(b"data: {"):
+                    self.events.append(json.loads(line[6:]))
+                    self.came.append(time.monotonic())
+        except (OSError, http.client.HTTPException, ValueError):
+            pass
+        self.ended.set()
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+        self.reading.join()
+        self.answer.close()
+        self.connection.close()
+
+    def until(self, count: int) -> list[dict[str, Any]]:
+        deadline = time.monotonic() + 30
+        while len(self.events) < count and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return self.events
+
+
+Follow = Callable[..., Stream]
+
+
+@pytest.fixture
+def follow(server: Server) -> Iterator[Follow]:
+    """Begins a stream of the server; all are closed in the end."""
+    begun: list[Stream] = []
+
+    def begin(path: str = "/events", **headers: str) -> Stream:
+        begun.append(Stream(server, path, **headers))
+        return begun[-1]
+
+    yield begin
+    for stream in begun:
+        stream.close()
+
+
+def test_a_stream_brings_what_another_process_writes(server: Server, board: Coordinator, follow: Follow) -> None:
+    """Each once and in order, also to one that comes later or comes back."""
+    first = follow()
+    time.sleep(0.3)
+    began = time.monotonic()
+    board.dispatch(title="A", role="worker")
+    assert first.until(1)[-1]["event"] == "task.created"
+    assert first.came[-1] - began < 5  # within one second on a quiet machine; see the documentation
+    for number in range(120):
+        board.emit(event_type="note", message=str(number), project="p" if number % 2 else "default")
+    everything = [each["id"] for each in follow("/events?after=0").until(126)]
+    assert everything == sorted(set(everything))
+    assert [each["id"] for each in first.until(121)] == everything[-121:]
+    back = follow(**{"Last-Event-ID": str(everything[100])})
+    assert [each["id"] for each in back.until(25)] == everything[101:]
+    narrow = follow("/events?after=0&project=p")
+    assert {each["project"] for each in narrow.until(60)} == {"p"}
+    assert server("GET", "/events?after=x", token=server.secrets["worker"]).status == 422
+
+
+@ON_A_FILE
+def test_it_stops_cleanly_with_open_streams_and_waits(server: Server, follow: Follow) -> None:
+    stream = follow()
+    found: dict[str, Any] = {}
+
+    def wait() -> None:
+        found["reply"] = server.api("wait_for", role="nobody", wait=50)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    time.sleep(1)
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(30) == 143
+    waiting.join(30)
+    assert found["reply"].json["work"] is False
+    assert stream.ended.wait(30)
+
+
+# --- for operators ----------------------------------------------------------------------------------------------------
+
+
+def test_health_is_a_write_and_metrics_are_figures(server: Server, board: Coordinator, board_url: str) -> None:
+    board.dispatch(title="A", role="worker")
+    assert server("GET", "/healthz").json["status"] == "ok"
+    figures = server("GET", "/metrics", token=server.secrets["worker"]).body.decode()
+    assert 'coordinate_tasks{status="TODO"} 1\n' in figures
+    assert server("GET", "/metrics").status == 401
+    locked = connect(board_url)
+    try:
+        if is_postgres(board_url):
+            locked.execute("BEGIN; LOCK TABLE counters")
+        else:
+            locked.execute("BEGIN IMMEDIATE")
+        assert server("GET", "/healthz").status == 503
+        locked.execute("ROLLBACK")
+    finally:
+        locked.close()
+    assert server("GET", "/healthz").status == 200
+
+
+# --- many at once, and a sudden end -----------------------------------------------------------------------------------
+
+
+async def work_until_done(agent: Agent, done: list[str], total: int, errors: list[str]) -> None:
+    while len(done) < total:
+        try:
+            claim = await agent("claim_next_task", role="worker", wait=2)
+            if claim is None:
+                continue
+            await agent("log_progress", handle=claim["handle"], note="n")
+            await agent("complete_task", handle=claim["handle"])
+        except Refused as refusal:
+            errors.append(str(refusal))
+            return
+        done.append(claim["handle"])
+
+
+def test_fifty_clients_share_one_server_without_an_error_or_a_double_claim(
+    board: Coordinator, board_url: str, tmp_path: Path, engine: str
+) -> None:
+    total, clients = 150, 50
+    for number in range(total):
+        board.dispatch(title=f"T{number}", role="worker")
+    secrets = [board.create_token(name=f"w{number}", role="worker").secret for number in range(clients)]
+    done: list[str] = []
+    errors: list[str] = []
+
+    async def crowd() -> None:
+        async def one(secret: str) -> None:
+            async with over_http(server.mcp, secret, era=ERAS[engine]) as agent:
+                await work_until_done(agent, done, total, errors)
+
+        async with anyio.create_task_group() as tasks:
+            for secret in secrets:
+                tasks.start_soon(one, secret)
+
+    with serving(board, board_url, tmp_path) as server:
+        run(crowd)
+    assert errors == []
+    assert sorted(done) == sorted({f"TASK-{number}@1" for number in range(1, total + 1)})
+    assert board.stats().by_status == {"DONE": total}
+    assert len({each.claimed_by for each in board.list_tasks(limit=1000).tasks}) > clients / 4
+
+
+def test_clients_go_on_after_the_server_was_killed(
+    board: Coordinator, board_url: str, tmp_path: Path, engine: str
+) -> None:
+    """A call that was under way may have been made or not; a client looks at what it holds, and goes on."""
+    total, clients = 60, 6
+    for number in range(total):
+        board.dispatch(title=f"T{number}", role="worker")
+    secrets = [board.create_token(name=f"w{number}", role="worker").secret for number in range(clients)]
+    done: set[str] = set()
+    deaths = 0
+
+    async def crowd() -> None:
+        async def one(secret: str) -> None:
+            while len(done) < total:
+                try:
+                    async with over_http(server.mcp, secret, era="auto") as agent:
+                        for task in await agent("list_my_tasks"):
+                            await agent("complete_task", handle=f"{task['id']}@{task['attempt']}")
+                            done.add(task["id"])
+                        while len(done) < total and (claim := await agent("claim_next_task", role="worker")):
+                            await agent("complete_task", handle=claim["handle"])
+                            done.add(claim["task"]["id"])
+                        done.update(each.id for each in await ended())
+                except Exception:
+                    await anyio.sleep(random.uniform(0.05, 0.2))
+
+        async def ended() -> Any:
+            return (await anyio.to_thread.run_sync(lambda: board.list_tasks(status="DONE", limit=1000))).tasks
+
+        async def killer() -> None:
+            nonlocal deaths
+            for enough in (10, 30):
+                while len(done) < enough:
+                    await anyio.sleep(0.01)
+                await anyio.to_thread.run_sync(server.kill)
+                deaths += 1
+                await anyio.to_thread.run_sync(server.start_again)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(killer)
+            for secret in secrets:
+                tasks.start_soon(one, secret)
+
+    with serving(board, board_url, tmp_path) as server:
+        run(crowd)
+    assert deaths == 2
+    assert board.stats().by_status == {"DONE": total}
+    sessions = board.list_sessions()
+    assert len({each.agent for each in sessions}) == len(sessions) == clients, "a client did not find its session again"
