@@ -2295,6 +2295,14 @@ SELECT setval(CAST(pg_get_serial_sequence('notes', 'id') AS regclass),
     greatest(coalesce(pg_sequence_last_value(CAST(pg_get_serial_sequence('notes', 'id') AS regclass)), 0), :least)) AS
     value;
 
+-- name: tokens_identity_raise
+-- why: The next id of tokens is above this one. Nobody else writes any: a board is filled, or was put back.
+-- takes: least integer
+-- gives: value integer
+SELECT setval(CAST(pg_get_serial_sequence('tokens', 'id') AS regclass),
+    greatest(coalesce(pg_sequence_last_value(CAST(pg_get_serial_sequence('tokens', 'id') AS regclass)), 0), :least)) AS
+    value;
+
 -- name: worktrees_identity_raise
 -- why: The next id of worktrees is above this one. Nobody else writes any: a board is filled, or was put back.
 -- takes: least integer
