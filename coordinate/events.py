@@ -332,3 +332,8 @@ def _event(row: Row) -> Event:
         ref=row.ref,
         message=row.message,
     )
+
+
+def forget_cursors(tx: Tx, *, limit: int) -> bool:
+    """Forget a batch of cursors of sessions that are long over; whether there may be more."""
+    return tx.run("cursors_forget", limit=limit) == limit

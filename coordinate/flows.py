@@ -38,13 +38,17 @@ from coordinate.records import (
     Task,
     Worktree,
 )
-from coordinate.states import BLOCKED, FINAL, IN_REVIEW, TODO
+from coordinate.states import BLOCKED, FINAL, IN_PROGRESS, IN_REVIEW, TODO
 from coordinate.work import claims, review, story, tasks
 
 SWEEP_MAX = 100
 SWEEP_ALONG = 10
 # How many tasks one claim sets aside before it lets others write; the next look goes on from there.
-SET_ASIDE_MAX = 100
+SET_ASIDE_MAX = 500
+# How many it looks at first when it has met one; then more, while all of them are in the way.
+AHEAD_FIRST = 10
+# Against how many leases that it met last a task is held before the database is asked.
+BLOCKERS_TRIED = 8
 # How much higher the numbers of a board go on whose later days nobody can read any more.
 NUMBERS_MARGIN = 1_000_000
 ATTEMPTS_MARGIN = 1_000
@@ -69,12 +73,14 @@ def claim_batch(
     project: str | None = None,
     lease_seconds: int | None = None,
     respect_dependencies: bool = True,
+    first: bool = False,
     wait: bool = False,
     agent: str = "",
     session: str | None = None,
 ) -> Look:
     """One look for up to `count` ready tasks, taken with their scopes in the queue's order; `wait` for locked ones.
 
+    The `first` look of a call also brings back what others set aside on a scope that the session itself holds.
     A task whose declared scopes another holds is set aside and passed over. What is due is set right first, in a look
     of its own. All is bounded: when nothing else came of it, the caller commits and looks again.
     """
@@ -90,23 +96,36 @@ def claim_batch(
     more, reserved = claims.set_due_right(tx, queue.agent, _ask_about_spent)
     if more:
         return Look([], more=True)
+    looking = _Looking(tx, queue, session, [])
+    if first:
+        looking.bring_back_own(count)
     taken: list[Row] = []
-    aside = 0
-    while len(taken) < count and aside < SET_ASIDE_MAX:
-        # Once this transaction grants scopes it waits for no task's row: whoever has that row may wait for our grant.
+    aside, stopped = 0, False
+    while len(taken) < count and aside < SET_ASIDE_MAX and not stopped:
+        # With the lock of the scopes it waits for no ready task: whoever has that row may wait for the lock.
         rows = claims.take_reserved(tx, queue, count) if reserved else []
         reserved = False
-        rows = rows or claims.take(tx, queue, count - len(taken), wait=wait and not taken and not aside)
+        rows = rows or claims.take(tx, queue, count - len(taken), wait=wait and not taken and not looking.projects)
         if not rows:
             break
-        free = [row for row in rows if not row.scoped or _with_scopes(tx, row, queue.agent, session) is None]
-        aside += len(rows) - len(free)
-        taken += free
+        looking.lock({row.project for row in rows if row.scoped})
+        blockers = []
+        for row in rows:
+            if row.scoped and row.project not in looking.projects:
+                _never_taken(tx, row.id, None)
+                stopped = True
+                continue
+            held, blocker = _with_scopes(tx, row, queue.params["lease_seconds"], queue.agent, session)
+            blockers += [] if blocker is None else [blocker]
+            taken += [] if held is None else [held]
+        if blockers:
+            aside += len(blockers) + looking.set_aside_ahead(blockers)
     if taken:
         return Look(_with_responses(tx, claims.claimed(tx, taken, queue.agent, session), queue.agent, session))
     # A holder that died may be all that is in the way.
     swept = agents.end_stale(tx, limit=SWEEP_ALONG)[0]
-    return Look([], more=aside > 0 or bool(swept), locked=not wait and claims.any_locked(tx, queue))
+    more = stopped or aside > 0 or bool(swept)
+    return Look([], more=more, locked=not wait and claims.any_locked(tx, queue))
 
 
 def claim_task(
@@ -117,9 +136,18 @@ def claim_task(
     Raises `Held` (with holder and expiry) while another's lease on it, or on one of its scopes, lives;
     `UnmetDependencies`, `NotReady` before its time, `InvalidState` when it is not waiting to be done.
     """
-    agents.end_stale(tx, limit=SWEEP_ALONG)
+    seen = tx.one("task", task_id=inputs.task_id(task))
+    if seen is not None and seen.scoped and (seen.status == IN_PROGRESS or seen.parked_on is not None):
+        # What is not ready is met by others who have the lock, or end the lease that it was set aside on.
+        leases.lock_scopes(tx, seen.project)
+        if seen.parked_on is not None:
+            tx.one("lease_share", id=seen.parked_on)
     row, met_expiry = claims.take_one(tx, task, lease_seconds, agent, session, _ask_about_spent)
-    if row.scoped and (blocker := _with_scopes(tx, row, inputs.agent(agent), session)) is not None:
+    if row.scoped:
+        leases.lock_scopes(tx, row.project)
+        agents.end_stale(tx, limit=SWEEP_ALONG)
+    held, blocker = _with_scopes(tx, row, lease_seconds, inputs.agent(agent), session)
+    if blocker is not None:
         until = blocker.expires_at
         shown = None if until is None else until.isoformat(timespec="seconds").replace("+00:00", "Z")
         refused = Held(
@@ -132,46 +160,133 @@ def claim_task(
         )
         refused.keeps_changes = met_expiry
         raise refused
+    assert held is not None
     agent = inputs.agent(agent)
-    return _with_responses(tx, claims.claimed(tx, [row], agent, session), agent, session)[0]
+    return _with_responses(tx, claims.claimed(tx, [held], agent, session), agent, session)[0]
 
 
-def _with_scopes(tx: Tx, row: Row, agent: str, session: str | None) -> Row | None:
-    """Take the scopes of a task that was just taken; or set it aside again, and return the lease in the way."""
+@dataclass(frozen=True, slots=True)
+class _Looking:
+    """One look at a queue, with the projects whose scopes it has locked: always in one order, so that none waits
+    for another in a circle."""
+
+    tx: Tx
+    queue: claims.Queue
+    session: str | None
+    projects: list[str]
+
+    def lock(self, projects: set[str]) -> None:
+        """Lock what comes behind the last; what does not is left to the next look."""
+        for project in sorted(projects):
+            if not self.projects or project > self.projects[-1]:
+                leases.lock_scopes(self.tx, project)
+                self.projects.append(project)
+
+    def bring_back_own(self, count: int) -> None:
+        """What others set aside on a scope of this very session is ready to it: the first of that return first."""
+        rows = claims.own_aside(self.tx, self.queue, count)
+        self.lock({row.project for row in rows})
+        if rows:
+            self.tx.run("tasks_unpark", ids=[row.id for row in rows])
+
+    def set_aside_ahead(self, blockers: list[Row]) -> int:
+        """Set aside what stands next and meets these leases or others, up to the first that may be free."""
+        aside, size = 0, AHEAD_FIRST
+        living = [lease for each in blockers if (lease := self.tx.one("lease_lives", id=each.id))]
+        while aside < SET_ASIDE_MAX:
+            found = self._blocked(claims.ahead(self.tx, self.queue, size), living)
+            self.tx.run_many("task_park", found)
+            aside += len(found)
+            if len(found) < size:
+                break
+            size = min(4 * size, SET_ASIDE_MAX)
+        return aside
+
+    def _blocked(self, rows: list[Row], blockers: list[Row]) -> list[dict[str, object]]:
+        wanted: dict[str, list[str]] = {}
+        for each in self.tx.all("scopes_of", ids=[row.id for row in rows if row.scoped]):
+            wanted.setdefault(each.task_id, []).append(each.pattern)
+        found: list[dict[str, object]] = []
+        for row in rows:
+            if row.id not in wanted or row.project not in self.projects:
+                break
+            caller = leases.Caller(self.queue.agent, self.session, row.id)
+            blocker = _known_blocker(blockers, wanted[row.id], row.project, caller)
+            if blocker is None:
+                met = leases.blocker_of(self.tx, wanted[row.id], project=row.project, caller=caller)
+                blocker = None if met is None else _held_still(self.tx, met)
+                if blocker is None:
+                    break
+                blockers.append(blocker)
+            found.append(
+                {
+                    "task_id": row.id,
+                    "revision": row.revision,
+                    "lease_id": blocker.id,
+                    "parked_until": blocker.expires_at,
+                }
+            )
+        return found
+
+
+def _known_blocker(blockers: Sequence[Row], patterns: Sequence[str], project: str, caller: leases.Caller) -> Row | None:
+    for each in blockers[-BLOCKERS_TRIED:]:
+        foreign = each.project == project and not caller.owns(each)
+        if foreign and any(paths.overlaps(pattern, each.resource) for pattern in patterns):
+            return each
+    return None
+
+
+def _with_scopes(
+    tx: Tx, row: Row, lease_seconds: object, agent: str, session: str | None
+) -> tuple[Row | None, Row | None]:
+    """Take the scopes of a task that was just taken, with their project locked; or set it aside again.
+
+    Answers the task, or the lease in the way.
+    """
+    if not row.scoped:
+        return row, None
     patterns = [each.pattern for each in tx.all("scopes_of", ids=[row.id])]
-    if not patterns:
-        return None
     caller = leases.Caller(agent, session, row.id)
-    _alone(tx, patterns, project=row.project, caller=caller)
-    blocker = leases.blocker_of(tx, patterns, project=row.project, caller=caller)
-    if blocker is None:
-        _, own, past = leases.conflicts_of(tx, patterns, project=row.project, mode="exclusive", caller=caller)
-        leases.end(tx, past, reason="expired", by=agent)
-        # What the session holds for itself may end before the task does; only what is the task's own need not be taken.
-        held = {each.resource for each in own if each.task_id == row.id and each.mode == "exclusive"}
-        leases.grant_scopes(
-            tx,
-            [pattern for pattern in patterns if pattern not in held],
-            project=row.project,
-            mode="exclusive",
-            agent=agent,
-            session=session,
-            task_id=row.id,
-            attempt=int(row.attempt),
-            ttl_seconds=int(row.lease_seconds),
-        )
-        return None
-    # Its row is held still: an end of that lease comes before, and we see it, or after, and it sees the task.
-    tx.one("lease_share", id=blocker.id)
-    living = tx.one("lease_lives", id=blocker.id)
+    _take_back_late(tx, patterns, project=row.project, caller=caller)
+    if (blocker := leases.blocker_of(tx, patterns, project=row.project, caller=caller)) is not None:
+        _never_taken(tx, row.id, _held_still(tx, blocker))
+        return None, blocker
+    _, own, past = leases.conflicts_of(tx, patterns, project=row.project, mode="exclusive", caller=caller)
+    leases.end(tx, past, reason="expired", by=agent)
+    held = tx.one("claim_scoped", task_id=row.id, lease_seconds=lease_seconds)
+    assert held is not None
+    # What the session holds for itself may end before the task does; only what is the task's own need not be taken.
+    had = {each.resource for each in own if each.task_id == row.id and each.mode == "exclusive"}
+    leases.grant_scopes(
+        tx,
+        [pattern for pattern in patterns if pattern not in had],
+        project=row.project,
+        mode="exclusive",
+        agent=agent,
+        session=session,
+        task_id=row.id,
+        attempt=int(held.attempt),
+        ttl_seconds=int(held.lease_seconds),
+    )
+    return held, None
+
+
+def _held_still(tx: Tx, lease: Row) -> Row | None:
+    """A lease as it is, if it still lives: an end of it comes before, and we see it, or after, and it sees the task."""
+    tx.one("lease_share", id=lease.id)
+    return tx.one("lease_lives", id=lease.id)
+
+
+def _never_taken(tx: Tx, task_id: str, blocker: Row | None) -> None:
+    """A task that was just taken is as before, and out of the way while the blocker lives, if there is one."""
     tx.run(
         "task_set_aside",
-        task_id=row.id,
-        lease_id=None if living is None else living.id,
-        parked="" if living is None else "scope",
-        parked_until=None if living is None else living.expires_at,
+        task_id=task_id,
+        lease_id=None if blocker is None else blocker.id,
+        parked="" if blocker is None else "scope",
+        parked_until=None if blocker is None else blocker.expires_at,
     )
-    return blocker
 
 
 def _alone(tx: Tx, patterns: Sequence[str], *, project: str, caller: leases.Caller) -> None:
@@ -180,6 +295,10 @@ def _alone(tx: Tx, patterns: Sequence[str], *, project: str, caller: leases.Call
     A task whose hold is past loses it to whoever takes one of its scopes: so what is held has all that it declares.
     """
     leases.lock_scopes(tx, project)
+    _take_back_late(tx, patterns, project=project, caller=caller)
+
+
+def _take_back_late(tx: Tx, patterns: Sequence[str], *, project: str, caller: leases.Caller) -> None:
     for task_id in leases.late_holds(tx, patterns, project=project, caller=caller):
         claims.take_back(tx, task_id, _ask_about_spent)
 

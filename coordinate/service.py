@@ -248,6 +248,7 @@ class Coordinator:
         self._after_commit = after_commit
         self._next_sign: dict[str, float] = {}
         self._lost_something = False
+        self._owners: dict[str, str] = {}
 
     def claim_batch(
         self,
@@ -266,7 +267,7 @@ class Coordinator:
         """
         name, run = self._caller(agent, session)
 
-        def look(*, wait: bool) -> Callable[[Tx], flows.Look]:
+        def look(*, first: bool = False, wait: bool = False) -> Callable[[Tx], flows.Look]:
             return lambda tx: flows.claim_batch(
                 tx,
                 role=role,
@@ -274,19 +275,21 @@ class Coordinator:
                 project=project,
                 lease_seconds=lease_seconds,
                 respect_dependencies=respect_dependencies,
+                first=first,
                 wait=wait,
                 agent=name,
                 session=run,
             )
 
+        found = self._perform(look(first=True), writes=True, session=run)
         while True:
-            found = self._perform(look(wait=False), writes=True, session=run)
             if found.locked and not found.more and not self.database.borrowed:
                 # Somebody has the last ready task locked: it is his, or he lets go of it soon; if not, there is none.
                 with suppress(errors.Busy):
                     found = self._perform(look(wait=True), writes=True, session=run, patience=0.0)
             if not found.more:
                 return found.claims
+            found = self._perform(look(), writes=True, session=run)
 
     def claim_next(
         self,
@@ -411,8 +414,10 @@ class Coordinator:
         starts at the head. Whoever must not miss one reads with `next_events` under the same name, and acknowledges.
         """
         self.database.number_events()
-        agent, session = agent or self.agent, session or self.session
-        return self._perform(lambda tx: events.learnings(tx, limit=limit, agent=agent, session=session), writes=True)
+        name, run = self._caller(agent, session)
+        return self._perform(
+            lambda tx: events.learnings(tx, limit=limit, agent=name, session=run), writes=True, session=run
+        )
 
     def wait_for(
         self,
@@ -477,7 +482,8 @@ class Coordinator:
     def prune(self, *, before: datetime | None = None, dry_run: bool = False) -> Pruned:
         """Remove expired events, and notes and history of finished tasks written before `before` (an aware moment).
 
-        Never events without a time to live, never anything of a live task. In batches of 1,000, each a transaction of
+        Never events without a time to live, never anything of a live task. Along go the event cursors of sessions that
+        are over for 30 days. In batches of 1,000, each a transaction of
         its own, so that others work on; interrupted, it has done part. Without `before` only expired events go.
         `dry_run` counts and removes nothing.
         """
@@ -490,6 +496,10 @@ class Coordinator:
                 if before is None
                 else self._in_batches(upkeep.prune_batch, table=table, before=before, dry_run=dry_run)
             )
+        while not dry_run and self._perform(
+            functools.partial(_call, events.forget_cursors, limit=upkeep.BATCH), writes=True
+        ):
+            pass
         return Pruned(deleted["events"], deleted["history"], deleted["notes"], dry_run)
 
     def using(self, connection: Any) -> Coordinator:
@@ -668,7 +678,7 @@ class Coordinator:
         What belongs to an open worktree stays. Another session of the same agent keeps what is its own. Ending it
         twice changes nothing; any other call of an ended session is refused.
         """
-        ending = session or self.session
+        _, ending = self._caller(None, session)
         return self._perform_only(lambda tx: agents.end_session(tx, session=ending), writes=True)
 
     def lost(self) -> Lost | None:
@@ -679,9 +689,29 @@ class Coordinator:
         return self.tell_losses(session=self.session)
 
     def _caller(self, agent: Any, session: Any) -> tuple[Any, Any]:
-        """In whose name a call acts: whoever names another agent than the connection's does not act in its session."""
+        """In whose name a call acts: whoever names another agent than the connection's does not act in its session.
+
+        A session that a call names for itself must be that agent's, and says the name where there is none.
+        """
         another = agent not in (None, "", self.agent)
-        return agent if another else self.agent, session or (None if another else self.session)
+        name = agent if another else self.agent
+        if session and (another or session != self.session):
+            return self._owner(session, name), session
+        return name, None if another else self.session
+
+    def _owner(self, session: Any, named: Any) -> str:
+        """Whose session it is: one run of one agent, so another name with it is a mistake."""
+        session = inputs.name(session, "session")
+        if (owner := self._owners.get(session)) is None:
+            owner = self.database.perform(lambda tx: agents.agent_of(tx, session=session), writes=False)[0]
+            self._owners[session] = owner
+        if named not in ("", owner):
+            raise errors.InvalidInput(
+                f"session {session} is {owner}'s, not {inputs.agent(named)}'s",
+                hint="leave the name away, or show no session: two agents are two sessions",
+                field="session",
+            )
+        return owner
 
     def _perform(
         self,
@@ -774,20 +804,8 @@ def connect(
     with _no_connection_left(coordinator):
         database.perform(lambda tx: None, writes=False)  # says at once what is wrong with the place
         if session is not None:
-            coordinator.agent = _agent_of(coordinator, session, agent)
+            coordinator.agent = coordinator._owner(session, agent)
     return coordinator
-
-
-def _agent_of(coordinator: Coordinator, session: str, named: str) -> str:
-    """A session is one run of one agent: it says the name, and another name with it is a mistake."""
-    found = coordinator.database.perform(lambda tx: agents.agent_of(tx, session=session), writes=False)[0]
-    if named not in ("", found):
-        raise errors.InvalidInput(
-            f"session {session} is {found}'s, not {named}'s",
-            hint="leave the name away, or show no session: two agents are two sessions",
-            field="session",
-        )
-    return found
 
 
 def adopt(source: str | Path, target: str | Path | None = None) -> Adopted:

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Text, and_, case, cast, delete, func, insert, literal_column, or_, select, update
+from sqlalchemy import (
+    BigInteger,
+    Text,
+    and_,
+    case,
+    cast,
+    delete,
+    func,
+    insert,
+    literal_column,
+    or_,
+    select,
+    union,
+    update,
+)
 from sqlalchemy.dialects import postgresql
 
 from coordinate.db.portable import (
@@ -29,11 +43,14 @@ from coordinate.db.schema import (
     events,
     leases,
     schema_window,
+    sessions,
     task_scopes,
     tasks,
 )
 from coordinate.db.statements import Statements
 from coordinate.inputs import BIGINT_MAX
+
+CURSOR_SECONDS = 30 * 24 * 3_600
 
 STATEMENTS = Statements("shared: the schema's age, counters, events")
 add = STATEMENTS.add
@@ -292,6 +309,24 @@ add(
     .returning(event_cursors.c.delivered, event_cursors.c.acknowledged),
 )
 
+add(
+    "cursor_forget",
+    "Nobody reads on from here.",
+    delete(event_cursors).where(event_cursors.c.consumer == given_text("consumer")),
+)
+_long_over = (
+    select(event_cursors.c.consumer)
+    .select_from(event_cursors.join(sessions, sessions.c.id == event_cursors.c.consumer))
+    .where(plus_seconds(sessions.c.ended_at, const(CURSOR_SECONDS)) < now())
+    .order_by(event_cursors.c.consumer)
+    .limit(given_integer("limit"))
+)
+add(
+    "cursors_forget",
+    "Cursors of sessions that are long over: one that was swept may come back, and reads on until then.",
+    delete(event_cursors).where(event_cursors.c.consumer.in_(_long_over)),
+)
+
 # --- leases: scopes and locks -----------------------------------------------------------------------------------------
 
 lease = leases.c
@@ -327,20 +362,16 @@ add(
     select(board_lock("scopes", given_text("project")).label("locked")),
     only="postgresql",
 )
+_near = (*_LEASE, _LIVE.label("live"))
+_in_project = (_SCOPE, _HELD, lease.project == given_text("project"))
 add(
     "scopes_near",
     "Unreleased scope leases whose leading path lies above or below one: the only ones that can overlap it.",
-    select(*_LEASE, _LIVE.label("live"))
-    .where(
-        _SCOPE,
-        _HELD,
-        lease.project == given_text("project"),
-        or_(
-            among(lease.prefix, "above"),
-            and_(lease.prefix >= given_text("below"), lease.prefix < given_text("beyond")),
-        ),
-    )
-    .order_by(lease.id),
+    # Two looks, each along the index: of either-or SQLite makes one look through the whole project.
+    union(
+        select(*_near).where(*_in_project, among(lease.prefix, "above")),
+        select(*_near).where(*_in_project, lease.prefix >= given_text("below"), lease.prefix < given_text("beyond")),
+    ).order_by("id"),
 )
 add(
     "lease_insert",

@@ -110,7 +110,7 @@ def end_session(tx: Tx, *, session: str | None = None) -> Session:
     """End a session on purpose: its scope leases and locks are released; claims of tasks run on to their time.
 
     What belongs to an open worktree stays. Another session of the same agent keeps what is its own. Ending it twice
-    changes nothing.
+    changes nothing. Its place in the event log is forgotten.
     """
     session_id = _shown(session)
     before = tx.one("session_lock", id=session_id)
@@ -121,6 +121,7 @@ def end_session(tx: Tx, *, session: str | None = None) -> Session:
         return _session(before, live=False)
     while rows := tx.all("leases_of_session", session=session_id, limit=END_BATCH):
         leases.end(tx, rows, reason="released", by=row.agent)
+    tx.run("cursor_forget", consumer=session_id)
     return _session(row, live=False)
 
 

@@ -49,6 +49,10 @@ class Queue:
     params: dict[str, object]
 
     @property
+    def indexed(self) -> bool:
+        return "_any" not in self.statement
+
+    @property
     def seen(self) -> list[str]:
         """What it takes to look without taking."""
         return [name for name in ("role", "project") if name in self.params]
@@ -88,6 +92,21 @@ def take(tx: Tx, queue: Queue, count: int, *, wait: bool = False) -> list[Row]:
     else:
         rows = tx.all(queue.statement, limit=count, **queue.params)
     return sorted(rows, key=lambda row: (row.priority, row.created_at, row.number))
+
+
+def ahead(tx: Tx, queue: Queue, limit: int) -> list[Row]:
+    """What stands first in the queue, only looked at; nothing where the queue has no index to walk."""
+    if not queue.indexed:
+        return []
+    return tx.all(queue.statement + "_ahead", limit=limit, **{name: queue.params[name] for name in queue.seen})
+
+
+def own_aside(tx: Tx, queue: Queue, limit: int) -> list[Row]:
+    """The first tasks of the queue that were set aside on what the claimer's session holds."""
+    if not queue.indexed or queue.params["session"] is None:
+        return []
+    params = {name: queue.params[name] for name in ("session", *queue.seen)}
+    return tx.all(queue.statement + "_own", limit=limit, **params)
 
 
 def take_one(

@@ -57,6 +57,7 @@ from coordinate.db.schema import (
     event_feed_state,
     events,
     history,
+    leases,
     metadata,
     notes,
     projects,
@@ -205,12 +206,13 @@ _claimed = {
     "status": const(MOVE["claim"].target),
     "assigned_agent": given_text("agent"),
     "session_id": given_text("session"),
-    "lease_seconds": _lease,
+    "lease_seconds": case((t.scoped, t.lease_seconds), else_=_lease),
     "lease_until": plus_seconds(None, _lease),
     "attempt": t.attempt + const(1),
     "claimed_by": func.coalesce(t.claimed_by, given_text("agent"), type_=Text()),
     "reserved_for": const(None),
-    **_CHANGED,
+    "revision": t.revision + const(1),
+    "updated_at": case((t.scoped, t.updated_at), else_=now()),
 }
 
 
@@ -279,6 +281,69 @@ add(
     "claim_task",
     "Take one task by name, if it is ready, or reserved for the caller.",
     update(tasks).where(_THIS, or_(_READY, _mine_to_take)).values(**_claimed, **_not_parked).returning(*_TASK),
+)
+add(
+    "claim_scoped",
+    "The rest of a claim, once its scopes are free: one that is set aside instead was never touched.",
+    update(tasks).where(_THIS).values(lease_seconds=_lease, updated_at=now()).returning(*_TASK),
+)
+_of_project = t.project == given_text("project")
+for _name, _more in (("", []), ("_project", [_of_project])):
+    add(
+        f"claim_next{_name}_ahead",
+        "The first ready tasks of a role, only looked at: those whose scopes others hold are set aside at once.",
+        select(t.id, t.project, t.scoped, t.revision)
+        .where(t.role_boundary == given_text("role"), *_more, _READY)
+        .order_by(*_QUEUE_ORDER)
+        .limit(given_integer("limit")),
+    )
+    add(
+        f"claim_next{_name}_own",
+        "The first tasks of a role that were set aside on what this session itself holds.",
+        select(t.id, t.project)
+        .where(
+            t.role_boundary == given_text("role"),
+            *_more,
+            t.parked == const("scope"),
+            t.unmet_dependencies == const(0),
+            t.parked_on.in_(
+                select(leases.c.id).where(leases.c.session_id == given_text("session"), leases.c.released_at.is_(None))
+            ),
+        )
+        .order_by(*_QUEUE_ORDER)
+        .limit(given_integer("limit")),
+    )
+add(
+    "tasks_unpark",
+    "Back into the queue, since to this claimer the scopes are free.",
+    update(tasks)
+    .where(
+        t.id.in_(
+            select(
+                select(t.id)
+                .where(among(t.id, "ids"), t.parked == const("scope"))
+                .order_by(t.number)
+                .with_for_update(skip_locked=True)
+                .cte("own")
+                .c.id
+            )
+        ),
+        t.parked == const("scope"),
+    )
+    .values(**_UNPARKED),
+)
+_as_seen = (
+    select(t.id)
+    .where(_THIS, _READY, t.revision == given_integer("revision"))
+    .with_for_update(skip_locked=True)
+    .cte("as_seen")
+)
+add(
+    "task_park",
+    "Out of the way until the lease in its own ends; if it still is as it was looked at, and nobody is at it.",
+    update(tasks)
+    .where(t.id.in_(select(_as_seen.c.id)), _READY)
+    .values(parked=const("scope"), parked_until=given_instant("parked_until"), parked_on=given_integer("lease_id")),
 )
 add(
     "attempt_open",

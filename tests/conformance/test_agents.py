@@ -24,7 +24,7 @@ def test_a_name_is_kept_and_a_missing_one_is_made_that_nobody_has(board: Coordin
     assert [agent.name for agent in board.list_agents(after="ag-~", limit=1)] == ["alice"]
 
 
-def test_two_sessions_of_one_name_are_two_holders(board: Coordinator, enter: Enter) -> None:
+def test_two_sessions_of_one_name_are_two_holders(board: Coordinator, enter: Enter, board_url: str) -> None:
     """QL-23, statement 4. The end of one frees nothing of the other, and their cursors are their own."""
     first, second = enter("alice"), enter("alice")
     assert first.session != second.session
@@ -40,6 +40,7 @@ def test_two_sessions_of_one_name_are_two_holders(board: Coordinator, enter: Ent
     assert second.next_events(consumer=second.session).acknowledged == 0
     first.end_session()
     assert held(board) == [("alice", "docs")]
+    assert [each for (each,) in rows(board_url, "SELECT consumer FROM event_cursors")] == [second.session]
 
 
 def test_the_end_of_a_session_releases_its_scopes_and_locks_and_leaves_its_claims(
@@ -84,6 +85,29 @@ def test_a_session_says_the_name_and_another_with_it_is_a_mistake(enter: Enter, 
         assert again.agent == "alice"
     with pytest.raises(InvalidInput, match="alice's, not bob's"):
         coordinate.connect(board_url, agent="bob", session=alice.session)
+
+
+def test_a_session_named_with_a_call_is_its_agents_alone(board: Coordinator, enter: Enter, board_url: str) -> None:
+    """Whoever knows a session's id acts in its name, or not at all."""
+    bob = enter("bob")
+    one(bob.claim_scopes(patterns=["src"]))
+    calls = [
+        lambda: board.end_session(session=bob.session),
+        lambda: board.tell_losses(session=bob.session),
+        lambda: board.set_doing(doing="x", session=bob.session),
+        lambda: board.heartbeat(session=bob.session),
+        lambda: board.learnings(session=bob.session),
+        lambda: board.release_leases(every=True, session=bob.session),
+        lambda: board.claim_scopes(patterns=["src"], session=bob.session),
+        lambda: board.claim_next(role="worker", session=bob.session),
+        lambda: bob.acquire_lock(name="l", agent="carol", session=bob.session),
+    ]
+    for call in calls:
+        with refused(board_url, InvalidInput, "is bob's, not (alice|carol)'s"):
+            call()
+    assert board.release_leases(every=True, agent="bob", session=bob.session)
+    with coordinate.connect(board_url) as nobody:
+        assert nobody.claim_scopes(patterns=["src"], session=bob.session).leases[0].agent == "bob"
 
 
 def test_who_names_another_agent_does_not_act_in_the_connections_session(enter: Enter) -> None:

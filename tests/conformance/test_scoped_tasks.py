@@ -10,6 +10,7 @@ import pytest
 
 from coordinate import Coordinator
 from coordinate.errors import Held, InvalidState, StaleClaim
+from coordinate.plans import PlannedTask
 from tests.clock import age
 from tests.fleet import Enter, enter, held, one
 from tests.tables import assert_sound, nothing_changes, refused, rows, run
@@ -50,8 +51,9 @@ def test_tasks_whose_scopes_others_hold_are_passed_over_in_order_and_come_back_i
         dispatch(board, *scopes)
     assert [next_of(board), next_of(board)] == ["TASK-2", "TASK-4"]
     assert parked(board_url) == ["TASK-1", "TASK-3"]
-    before = rows(board_url, "SELECT attempt, revision, status, claimed_by, assigned_agent FROM tasks WHERE number = 1")
-    assert before == [(0, 1, "TODO", None, None)], "as if it had never been touched"
+    untouched = "attempt, revision, status, claimed_by, assigned_agent, lease_seconds, updated_at = created_at"
+    before = rows(board_url, f"SELECT {untouched} FROM tasks WHERE number = 1")
+    assert before == [(0, 1, "TODO", None, None, None, True)], "as if it had never been touched"
     board.release_leases(fences=[lease.fence])
     assert parked(board_url) == []
     assert [next_of(board) for _ in range(4)] == ["TASK-1", "TASK-3", "TASK-5", None]
@@ -201,6 +203,34 @@ def test_who_holds_the_scope_itself_may_take_the_task(enter: Enter, board: Coord
     assert held(board) == [("alice", "src"), ("alice", "src/app.py")]
     alice.complete(handle=claim)
     assert held(board) == [("alice", "src")]
+
+
+def test_who_holds_the_scope_is_offered_what_others_set_aside_on_it_in_its_place_in_the_queue(
+    enter: Enter, board: Coordinator, board_url: str
+) -> None:
+    alice = enter("alice")
+    alice.claim_scopes(patterns=["src"])
+    for number, priority in enumerate((100, 50, 100)):
+        dispatch(board, f"src/{number}", priority=priority)
+    dispatch(board, priority=70)
+    assert board.claim_batch(role="other", count=1) == []
+    bobs = [board.claim_next(role="worker", agent="bob"), board.claim_next(role="worker", agent="bob")]
+    assert [bob and bob.task.id for bob in bobs] == ["TASK-4", None]
+    assert parked(board_url) == ["TASK-1", "TASK-2", "TASK-3"]
+    assert [alice.claim_next(role="worker").task.id for _ in range(3)] == ["TASK-2", "TASK-1", "TASK-3"]
+    assert_sound(board_url)
+
+
+def test_thousands_that_one_lease_blocks_are_set_aside_together(board: Coordinator, board_url: str) -> None:
+    board.claim_scopes(patterns=["src"])
+    board.claim_scopes(patterns=["docs"])
+    scopes = [["src/a"], ["docs/b"], ["lib", "src/c"]]
+    board.dispatch_plan(plan=[PlannedTask(f"k{n}", "T", "worker", scopes=tuple(scopes[n % 3])) for n in range(1_200)])
+    dispatch(board, "lib")
+    dispatch(board, "src")
+    assert next_of(board) == "TASK-1201"
+    assert len(parked(board_url)) == 1_200
+    assert_sound(board_url)
 
 
 def test_why_names_the_holder_of_the_scope_met_or_not_yet(board: Coordinator) -> None:

@@ -56,6 +56,24 @@ def test_a_bounded_sweep_says_that_there_is_more(enter: Enter, board_url: str) -
     assert [(len(each.leases), each.more) for each in ended] == [(10, True), (10, True), (5, False)]
 
 
+def test_cursors_of_sessions_that_are_long_over_go_with_a_prune(
+    board: Coordinator, enter: Enter, board_url: str
+) -> None:
+    for _ in range(2):
+        gone = enter("alice", ttl_seconds=60)
+        gone.next_events(consumer=gone.session)
+    board.next_events(consumer="mine")
+    age(board_url, 61)
+    board.sweep()
+    age(board_url, 29 * 24 * 3_600)
+    board.prune()
+    assert rows(board_url, "SELECT count(*) FROM event_cursors") == [(3,)], "a swept one may come back"
+    age(board_url, 2 * 24 * 3_600)
+    board.prune(dry_run=True)
+    board.prune()
+    assert rows(board_url, "SELECT consumer FROM event_cursors") == [("mine",)]
+
+
 def test_the_calls_of_a_session_sweep_a_little_now_and_then(board: Coordinator, enter: Enter, board_url: str) -> None:
     stale, live = enter("alice", ttl_seconds=60), enter("bob", ttl_seconds=100)
     stale.claim_scopes(patterns=["src"], ttl_seconds=9_000)

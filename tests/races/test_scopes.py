@@ -275,3 +275,149 @@ def first_calls(url: str) -> list[tuple[str, int]]:
             return session, c.counter_next(kind="adr")[0]
 
     return arena.run([live] * 16)
+
+
+# --- a task and its scopes are one ------------------------------------------------------------------------------------
+
+
+def late_and_taker(url: str, rounds: int, weakness: Weakness | None = None) -> None:
+    """A holder whose time is over renews at the moment that another takes its scope: one of the two gets its way."""
+    with arena.setting_up(url) as c:
+        for _ in range(rounds):
+            c.dispatch(title="T", role="worker", scopes=["src"])
+
+    def holder(go: Go) -> list[bool]:
+        renewed = []
+        with coordinate.connect(url, agent="holder") as c:
+            for number in range(rounds):
+                claim = c.claim_task(task=f"TASK-{number + 1}")
+                past = "'2001-01-01T00:00:00.000Z'"
+                arena.change(url, f"UPDATE tasks SET lease_until = {past} WHERE id = '{claim.task.id}'")
+                arena.change(url, f"UPDATE leases SET expires_at = {past} WHERE task_id = '{claim.task.id}'")
+                go()
+                time.sleep(random.choice((0.0, random.uniform(0, 0.002))))
+                try:
+                    c.keep_alive(handle=claim)
+                    renewed.append(True)
+                except errors.StaleClaim:
+                    renewed.append(False)
+                go()
+                if renewed[-1]:
+                    c.complete(handle=claim)
+                else:
+                    c.cancel(task=claim.task.id)
+                go()
+        return renewed
+
+    def taker(go: Go) -> list[bool]:
+        granted = []
+        with coordinate.connect(url, agent="taker") as c:
+            c.stats()
+            for _ in range(rounds):
+                go()
+                time.sleep(random.choice((0.0, random.uniform(0, 0.002))))
+                answer = c.claim_scopes(patterns=["src/app.py"])
+                granted.append(answer.granted)
+                go()
+                if answer.granted:
+                    c.release_leases(fences=[answer.leases[0].fence])
+                go()
+        return granted
+
+    renewed, granted = arena.run([holder, taker], weakness=weakness, seconds=120)
+    assert [a != b for a, b in zip(renewed, granted, strict=True)] == [True] * rounds
+    arena.assert_sound(url)
+
+
+def test_a_late_holder_renews_or_another_takes_its_scope_never_both(board_url: str) -> None:
+    late_and_taker(board_url, 60)
+
+
+def test_without_the_look_whether_the_hold_is_past_still_both_get_their_way(engine: str, noticed: Noticed) -> None:
+    """Guard: the take-back changes the row only while its hold is past."""
+    if engine == "sqlite":  # one writer at a time: there the look before the change is the guard
+        noticed(lambda url: late_and_taker(url, 60, arena.no_transactions))
+    else:
+        noticed(
+            lambda url: late_and_taker(url, 60, arena.cut("task_take_back", r"AND tasks\.lease_until <= .*?\)\)? "))
+        )
+
+
+def test_of_two_worktrees_that_overlap_one_is_opened(board_url: str) -> None:
+    """60 rounds of two sessions, and of two processes of one session."""
+    rounds = 30
+    with arena.setting_up(board_url) as c:
+        for _ in range(4 * rounds):
+            c.dispatch(title="T", role="worker")
+        shared = c.register(name="alice").id
+        apart = [c.register(name="alice").id, c.register(name="alice").id]
+
+    def opener(number: int) -> Callable[[Go], list[bool]]:
+        def live(go: Go) -> list[bool]:
+            opened = []
+            for session in (shared, apart[number]):
+                with coordinate.connect(board_url, agent="alice", session=session) as c:
+                    for _ in range(rounds):
+                        claim = c.claim_next(role="worker")
+                        go()
+                        answer = c.open_worktree(
+                            task=claim.handle, branch="b", root="/r", patterns=[["src"], ["src/*.py"]][number]
+                        )
+                        opened.append(answer.worktree is not None)
+                        go()
+                        c.complete(handle=claim)
+                        if answer.worktree is not None:
+                            c.close_worktree(task=claim.task.id)
+                        go()
+            return opened
+
+        return live
+
+    first, second = arena.run([opener(0), opener(1)], seconds=120)
+    assert [a != b for a, b in zip(first, second, strict=True)] == [True] * (2 * rounds)
+
+
+def test_releasing_a_scope_and_claiming_what_waits_for_it_never_wait_for_each_other(postgres_board: str) -> None:
+    """A deadlock would be resolved and tried again, after a second in which nobody gets on."""
+    rounds = 60
+    with arena.setting_up(postgres_board) as c:
+        for _ in range(5):
+            c.dispatch(title="T", role="worker", scopes=["src/app.py"])
+
+    def holder(go: Go) -> None:
+        with coordinate.connect(postgres_board, agent="holder") as c:
+            for _ in range(rounds):
+                fence = c.claim_scopes(patterns=["src"]).leases[0].fence
+                go()
+                go()
+                time.sleep(random.choice((0.0, random.uniform(0, 0.003))))
+                c.release_leases(fences=[fence])
+                go()
+                go()
+
+    def claimer(number: int) -> Callable[[Go], None]:
+        def live(go: Go) -> None:
+            with coordinate.connect(postgres_board, agent=f"claimer-{number}") as c:
+                for _ in range(rounds):
+                    go()
+                    assert c.claim_next(role="worker") is None
+                    go()
+                    time.sleep(random.choice((0.0, random.uniform(0, 0.003))))
+                    try:
+                        claim = c.claim_task(task=f"TASK-{number + 1}")
+                    except errors.Held:
+                        claim = None
+                    go()
+                    if claim is not None:
+                        c.release(handle=claim)
+                    go()
+
+        return live
+
+    before = arena.rows(postgres_board, DEADLOCKS)
+    arena.run([holder, claimer(0), claimer(1)], seconds=120)
+    assert arena.rows(postgres_board, DEADLOCKS) == before
+    arena.assert_sound(postgres_board)
+
+
+DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"

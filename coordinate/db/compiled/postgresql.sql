@@ -237,6 +237,26 @@ WHERE event_cursors.consumer = :consumer AND event_cursors.acknowledged < :posit
     :position
 RETURNING event_cursors.delivered, event_cursors.acknowledged;
 
+-- name: cursor_forget
+-- why: Nobody reads on from here.
+-- takes: consumer text
+-- gives: nothing
+DELETE FROM event_cursors
+WHERE event_cursors.consumer = :consumer;
+
+-- name: cursors_forget
+-- why: Cursors of sessions that are long over: one that was swept may come back, and reads on until then.
+-- takes: limit integer
+-- gives: nothing
+DELETE FROM event_cursors
+WHERE event_cursors.consumer IN (SELECT event_cursors.consumer
+FROM event_cursors JOIN sessions ON sessions.id = event_cursors.consumer
+WHERE (sessions.ended_at + make_interval(secs => CAST(2592000 AS DOUBLE PRECISION))) < (SELECT
+    date_trunc('milliseconds', clock_timestamp()))
+ORDER BY event_cursors.consumer
+
+LIMIT :limit);
+
 -- name: scopes_lock
 -- why: One grant of scopes at a time in a project: the look and the write that follow see every other grant.
 -- takes: project text
@@ -256,9 +276,16 @@ SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, l
     leases.told_at, leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at > (SELECT
     date_trunc('milliseconds', clock_timestamp()))) AS live
 FROM leases
-WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.project = :project AND (leases.prefix = ANY
-    (CAST(:above AS TEXT[])) OR leases.prefix >= :below AND leases.prefix < :beyond)
-ORDER BY leases.id;
+WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.project = :project AND leases.prefix = ANY
+    (CAST(:above AS TEXT[])) UNION SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix,
+    leases.mode, leases.agent, leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence,
+    leases.depth, leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason,
+    leases.told_at, leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at > (SELECT
+    date_trunc('milliseconds', clock_timestamp()))) AS live
+FROM leases
+WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.project = :project AND leases.prefix >= :below AND
+    leases.prefix < :beyond
+ORDER BY id;
 
 -- name: lease_insert
 -- why: A scope lease; without an end when it is bound to an open worktree.
@@ -792,11 +819,12 @@ UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:sessio
     date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
     (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=coalesce(CAST(:lease_seconds AS
-    BIGINT), (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN tasks.scoped THEN
+    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent),
-    reserved_for=NULL, revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
+    :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
+    ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
 WHERE tasks.id IN (SELECT picked.id
 FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = ''
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
@@ -827,11 +855,12 @@ UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:sessio
     date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
     (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=coalesce(CAST(:lease_seconds AS
-    BIGINT), (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN tasks.scoped THEN
+    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent),
-    reserved_for=NULL, revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
+    :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
+    ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
 WHERE tasks.id IN (SELECT picked.id
 FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = ''
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
@@ -861,11 +890,12 @@ UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:sessio
     date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
     (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=coalesce(CAST(:lease_seconds AS
-    BIGINT), (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN tasks.scoped THEN
+    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent),
-    reserved_for=NULL, revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
+    :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
+    ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
 WHERE tasks.id IN (SELECT picked.id
 FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = ''
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
@@ -896,11 +926,12 @@ UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:sessio
     date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
     (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=coalesce(CAST(:lease_seconds AS
-    BIGINT), (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN tasks.scoped THEN
+    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent),
-    reserved_for=NULL, revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
+    :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
+    ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
 WHERE tasks.id IN (SELECT picked.id
 FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = ''
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
@@ -957,11 +988,12 @@ UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:sessio
     date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
     (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=coalesce(CAST(:lease_seconds AS
-    BIGINT), (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN tasks.scoped THEN
+    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent),
-    reserved_for=NULL, revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
+    :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
+    ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
 WHERE tasks.id IN (SELECT picked.id
 FROM picked) AND tasks.status = 'TODO' AND tasks.parked = ''
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
@@ -991,11 +1023,12 @@ UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:sessio
     date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
     (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=coalesce(CAST(:lease_seconds AS
-    BIGINT), (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN tasks.scoped THEN
+    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent),
-    reserved_for=NULL, revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
+    :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
+    ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
 WHERE tasks.id IN (SELECT picked.id
 FROM picked) AND tasks.status = 'TODO' AND tasks.parked = ''
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
@@ -1026,12 +1059,12 @@ UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:sessio
     date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
     (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=coalesce(CAST(:lease_seconds AS
-    BIGINT), (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN tasks.scoped THEN
+    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent),
-    parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1), updated_at=(SELECT
-    date_trunc('milliseconds', clock_timestamp()))
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
+    :agent), parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN
+    tasks.scoped THEN tasks.updated_at ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
 WHERE tasks.id IN (SELECT picked.id
 FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = 'reserved' AND
     tasks.reserved_for = :agent
@@ -1063,12 +1096,12 @@ UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:sessio
     date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
     (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=coalesce(CAST(:lease_seconds AS
-    BIGINT), (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN tasks.scoped THEN
+    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent),
-    parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1), updated_at=(SELECT
-    date_trunc('milliseconds', clock_timestamp()))
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
+    :agent), parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN
+    tasks.scoped THEN tasks.updated_at ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
 WHERE tasks.id IN (SELECT picked.id
 FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = 'reserved' AND
     tasks.reserved_for = :agent
@@ -1092,12 +1125,12 @@ UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:sessio
     date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
     (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=coalesce(CAST(:lease_seconds AS
-    BIGINT), (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN tasks.scoped THEN
+    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent),
-    parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1), updated_at=(SELECT
-    date_trunc('milliseconds', clock_timestamp()))
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
+    :agent), parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN
+    tasks.scoped THEN tasks.updated_at ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
 WHERE tasks.id = :task_id AND (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' OR
     tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = 'reserved' AND tasks.reserved_for =
     :agent)
@@ -1107,6 +1140,105 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
     tasks.scoped, tasks.parked_on, tasks.ask_id;
+
+-- name: claim_scoped
+-- why: The rest of a claim, once its scopes are free: one that is set aside instead was never touched.
+-- takes: lease_seconds integer, task_id text
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant, scoped boolean, parked_on integer, ask_id text
+UPDATE tasks SET lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+FROM projects
+WHERE projects.name = tasks.project), 900), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
+WHERE tasks.id = :task_id
+RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
+    tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
+    tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
+    tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
+
+-- name: claim_next_ahead
+-- why: The first ready tasks of a role, only looked at: those whose scopes others hold are set aside at once.
+-- takes: role text, limit integer
+-- gives: id text, project text, scoped boolean, revision integer
+SELECT tasks.id, tasks.project, tasks.scoped, tasks.revision
+FROM tasks
+WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = ''
+ORDER BY tasks.priority, tasks.created_at, tasks.number
+
+LIMIT :limit;
+
+-- name: claim_next_own
+-- why: The first tasks of a role that were set aside on what this session itself holds.
+-- takes: role text, session text, limit integer
+-- gives: id text, project text
+SELECT tasks.id, tasks.project
+FROM tasks
+WHERE tasks.role_boundary = :role AND tasks.parked = 'scope' AND tasks.unmet_dependencies = 0 AND tasks.parked_on IN
+    (SELECT leases.id
+FROM leases
+WHERE leases.session_id = :session AND leases.released_at IS NULL)
+ORDER BY tasks.priority, tasks.created_at, tasks.number
+
+LIMIT :limit;
+
+-- name: claim_next_project_ahead
+-- why: The first ready tasks of a role, only looked at: those whose scopes others hold are set aside at once.
+-- takes: role text, project text, limit integer
+-- gives: id text, project text, scoped boolean, revision integer
+SELECT tasks.id, tasks.project, tasks.scoped, tasks.revision
+FROM tasks
+WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.status = 'TODO' AND tasks.unmet_dependencies =
+    0 AND tasks.parked = ''
+ORDER BY tasks.priority, tasks.created_at, tasks.number
+
+LIMIT :limit;
+
+-- name: claim_next_project_own
+-- why: The first tasks of a role that were set aside on what this session itself holds.
+-- takes: role text, project text, session text, limit integer
+-- gives: id text, project text
+SELECT tasks.id, tasks.project
+FROM tasks
+WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.parked = 'scope' AND tasks.unmet_dependencies =
+    0 AND tasks.parked_on IN (SELECT leases.id
+FROM leases
+WHERE leases.session_id = :session AND leases.released_at IS NULL)
+ORDER BY tasks.priority, tasks.created_at, tasks.number
+
+LIMIT :limit;
+
+-- name: tasks_unpark
+-- why: Back into the queue, since to this claimer the scopes are free.
+-- takes: ids list
+-- gives: nothing
+WITH own AS
+(SELECT tasks.id AS id
+FROM tasks
+WHERE tasks.id = ANY (CAST(:ids AS TEXT[])) AND tasks.parked = 'scope'
+ORDER BY tasks.number FOR UPDATE SKIP LOCKED)
+UPDATE tasks SET parked=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN
+    'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds',
+    clock_timestamp()))) THEN tasks.not_before ELSE NULL END, reserved_for=NULL, parked_on=NULL
+WHERE tasks.id IN (SELECT own.id
+FROM own) AND tasks.parked = 'scope';
+
+-- name: task_park
+-- why: Out of the way until the lease in its own ends; if it still is as it was looked at, and nobody is at it.
+-- takes: parked_until instant, lease_id integer, task_id text, revision integer
+-- gives: nothing
+WITH as_seen AS
+(SELECT tasks.id AS id
+FROM tasks
+WHERE tasks.id = :task_id AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' AND
+    tasks.revision = :revision FOR UPDATE SKIP LOCKED)
+UPDATE tasks SET parked='scope', parked_until=:parked_until, parked_on=:lease_id
+WHERE tasks.id IN (SELECT as_seen.id
+FROM as_seen) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '';
 
 -- name: attempt_open
 -- why: The attempt that a claim opens: its number is the fencing token.

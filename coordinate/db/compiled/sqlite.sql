@@ -217,6 +217,25 @@ WHERE event_cursors.consumer = :consumer AND event_cursors.acknowledged < :posit
     :position
 RETURNING delivered, acknowledged;
 
+-- name: cursor_forget
+-- why: Nobody reads on from here.
+-- takes: consumer text
+-- gives: nothing
+DELETE FROM event_cursors
+WHERE event_cursors.consumer = :consumer;
+
+-- name: cursors_forget
+-- why: Cursors of sessions that are long over: one that was swept may come back, and reads on until then.
+-- takes: limit integer
+-- gives: nothing
+DELETE FROM event_cursors
+WHERE event_cursors.consumer IN (SELECT event_cursors.consumer
+FROM event_cursors JOIN sessions ON sessions.id = event_cursors.consumer
+WHERE strftime('%Y-%m-%dT%H:%M:%fZ', sessions.ended_at, (2592000) || ' seconds') < strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+ORDER BY event_cursors.consumer
+
+LIMIT :limit);
+
 -- name: scopes_near
 -- why: Unreleased scope leases whose leading path lies above or below one: the only ones that can overlap it.
 -- takes: project text, above list, below text, beyond text
@@ -229,9 +248,16 @@ SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, l
     leases.told_at, leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at >
     strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AS live
 FROM leases
-WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.project = :project AND (leases.prefix IN (SELECT
-    value FROM json_each(:above)) OR leases.prefix >= :below AND leases.prefix < :beyond)
-ORDER BY leases.id;
+WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.project = :project AND leases.prefix IN (SELECT
+    value FROM json_each(:above)) UNION SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix,
+    leases.mode, leases.agent, leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence,
+    leases.depth, leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason,
+    leases.told_at, leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at >
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AS live
+FROM leases
+WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.project = :project AND leases.prefix >= :below AND
+    leases.prefix < :beyond
+ORDER BY id;
 
 -- name: lease_insert
 -- why: A scope lease; without an end when it is bound to an open worktree.
@@ -743,11 +769,12 @@ UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:sessio
     lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds AS BIGINT), (SELECT
     projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT),
-    (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=CASE WHEN tasks.scoped THEN
+    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent),
-    reserved_for=NULL, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
+    :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
+    ELSE strftime('%Y-%m-%dT%H:%M:%fZ', 'now') END
 WHERE tasks.id IN (SELECT picked.id
 FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = ''
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
@@ -776,11 +803,12 @@ UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:sessio
     lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds AS BIGINT), (SELECT
     projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT),
-    (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=CASE WHEN tasks.scoped THEN
+    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent),
-    reserved_for=NULL, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
+    :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
+    ELSE strftime('%Y-%m-%dT%H:%M:%fZ', 'now') END
 WHERE tasks.id IN (SELECT picked.id
 FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = ''
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
@@ -808,11 +836,12 @@ UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:sessio
     lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds AS BIGINT), (SELECT
     projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT),
-    (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=CASE WHEN tasks.scoped THEN
+    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent),
-    reserved_for=NULL, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
+    :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
+    ELSE strftime('%Y-%m-%dT%H:%M:%fZ', 'now') END
 WHERE tasks.id IN (SELECT picked.id
 FROM picked) AND tasks.status = 'TODO' AND tasks.parked = ''
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
@@ -840,11 +869,12 @@ UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:sessio
     lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds AS BIGINT), (SELECT
     projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT),
-    (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=CASE WHEN tasks.scoped THEN
+    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent),
-    reserved_for=NULL, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
+    :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
+    ELSE strftime('%Y-%m-%dT%H:%M:%fZ', 'now') END
 WHERE tasks.id IN (SELECT picked.id
 FROM picked) AND tasks.status = 'TODO' AND tasks.parked = ''
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
@@ -873,12 +903,12 @@ UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:sessio
     lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds AS BIGINT), (SELECT
     projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT),
-    (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=CASE WHEN tasks.scoped THEN
+    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent),
-    parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1),
-    updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
+    :agent), parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN
+    tasks.scoped THEN tasks.updated_at ELSE strftime('%Y-%m-%dT%H:%M:%fZ', 'now') END
 WHERE tasks.id IN (SELECT picked.id
 FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = 'reserved' AND
     tasks.reserved_for = :agent
@@ -908,12 +938,12 @@ UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:sessio
     lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds AS BIGINT), (SELECT
     projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT),
-    (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=CASE WHEN tasks.scoped THEN
+    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent),
-    parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1),
-    updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
+    :agent), parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN
+    tasks.scoped THEN tasks.updated_at ELSE strftime('%Y-%m-%dT%H:%M:%fZ', 'now') END
 WHERE tasks.id IN (SELECT picked.id
 FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = 'reserved' AND
     tasks.reserved_for = :agent
@@ -935,12 +965,12 @@ UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:sessio
     lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds AS BIGINT), (SELECT
     projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT),
-    (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=CASE WHEN tasks.scoped THEN
+    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900), attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by, :agent),
-    parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1),
-    updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
+    :agent), parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN
+    tasks.scoped THEN tasks.updated_at ELSE strftime('%Y-%m-%dT%H:%M:%fZ', 'now') END
 WHERE tasks.id = :task_id AND (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' OR
     tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = 'reserved' AND tasks.reserved_for =
     :agent)
@@ -948,6 +978,103 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
     updated_at, finished_at, scoped, parked_on, ask_id;
+
+-- name: claim_scoped
+-- why: The rest of a claim, once its scopes are free: one that is set aside instead was never touched.
+-- takes: lease_seconds integer, task_id text
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant, scoped boolean, parked_on integer, ask_id text
+UPDATE tasks SET lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+FROM projects
+WHERE projects.name = tasks.project), 900), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE tasks.id = :task_id
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at, scoped, parked_on, ask_id;
+
+-- name: claim_next_ahead
+-- why: The first ready tasks of a role, only looked at: those whose scopes others hold are set aside at once.
+-- takes: role text, limit integer
+-- gives: id text, project text, scoped boolean, revision integer
+SELECT tasks.id, tasks.project, tasks.scoped, tasks.revision
+FROM tasks
+WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = ''
+ORDER BY tasks.priority, tasks.created_at, tasks.number
+
+LIMIT :limit;
+
+-- name: claim_next_own
+-- why: The first tasks of a role that were set aside on what this session itself holds.
+-- takes: role text, session text, limit integer
+-- gives: id text, project text
+SELECT tasks.id, tasks.project
+FROM tasks
+WHERE tasks.role_boundary = :role AND tasks.parked = 'scope' AND tasks.unmet_dependencies = 0 AND tasks.parked_on IN
+    (SELECT leases.id
+FROM leases
+WHERE leases.session_id = :session AND leases.released_at IS NULL)
+ORDER BY tasks.priority, tasks.created_at, tasks.number
+
+LIMIT :limit;
+
+-- name: claim_next_project_ahead
+-- why: The first ready tasks of a role, only looked at: those whose scopes others hold are set aside at once.
+-- takes: role text, project text, limit integer
+-- gives: id text, project text, scoped boolean, revision integer
+SELECT tasks.id, tasks.project, tasks.scoped, tasks.revision
+FROM tasks
+WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.status = 'TODO' AND tasks.unmet_dependencies =
+    0 AND tasks.parked = ''
+ORDER BY tasks.priority, tasks.created_at, tasks.number
+
+LIMIT :limit;
+
+-- name: claim_next_project_own
+-- why: The first tasks of a role that were set aside on what this session itself holds.
+-- takes: role text, project text, session text, limit integer
+-- gives: id text, project text
+SELECT tasks.id, tasks.project
+FROM tasks
+WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.parked = 'scope' AND tasks.unmet_dependencies =
+    0 AND tasks.parked_on IN (SELECT leases.id
+FROM leases
+WHERE leases.session_id = :session AND leases.released_at IS NULL)
+ORDER BY tasks.priority, tasks.created_at, tasks.number
+
+LIMIT :limit;
+
+-- name: tasks_unpark
+-- why: Back into the queue, since to this claimer the scopes are free.
+-- takes: ids list
+-- gives: nothing
+WITH own AS
+(SELECT tasks.id AS id
+FROM tasks
+WHERE tasks.id IN (SELECT value FROM json_each(:ids)) AND tasks.parked = 'scope'
+ORDER BY tasks.number)
+UPDATE tasks SET parked=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END,
+    parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.not_before ELSE NULL
+    END, reserved_for=NULL, parked_on=NULL
+WHERE tasks.id IN (SELECT own.id
+FROM own) AND tasks.parked = 'scope';
+
+-- name: task_park
+-- why: Out of the way until the lease in its own ends; if it still is as it was looked at, and nobody is at it.
+-- takes: parked_until instant, lease_id integer, task_id text, revision integer
+-- gives: nothing
+WITH as_seen AS
+(SELECT tasks.id AS id
+FROM tasks
+WHERE tasks.id = :task_id AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' AND
+    tasks.revision = :revision)
+UPDATE tasks SET parked='scope', parked_until=:parked_until, parked_on=:lease_id
+WHERE tasks.id IN (SELECT as_seen.id
+FROM as_seen) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '';
 
 -- name: attempt_open
 -- why: The attempt that a claim opens: its number is the fencing token.
