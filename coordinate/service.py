@@ -546,7 +546,7 @@ class Coordinator:
         other = Coordinator(self.database, agent=inputs.agent(agent), after_commit=self._after_commit)
         other.session = inputs.name_or_none(session or None, "session")
         if other.session is not None:
-            _agent_of(other, other.session, agent)
+            other._owner(other.session, agent)
         return other
 
     def close(self) -> None:
