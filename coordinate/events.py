@@ -336,4 +336,4 @@ def _event(row: Row) -> Event:
 
 def forget_cursors(tx: Tx, *, limit: int) -> bool:
     """Forget a batch of cursors of sessions that are long over; whether there may be more."""
-    return tx.run("cursors_forget", limit=limit) == limit
+    return tx.count("cursors_forget", limit=limit) == limit
