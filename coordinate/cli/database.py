@@ -162,9 +162,8 @@ def restore(call: Call, file: str | None, replace: bool, settle: bool) -> None:
     target = _target(call)
     if dialect.is_postgres(target):
         said = "a board on Postgres is restored by Postgres' own tool, into an empty schema"
-        hint = (
-            f"stop the agents; {server.restore_command(target, Path(as_path(file or '')))}; then the same with --settle"
-        )
+        shown = server.restore_command(target, Path(as_path(file or "")).absolute())
+        hint = f"stop the agents; {shown}; then: coordinate db restore --settle"
         raise errors.InvalidInput(said, hint=hint, field="db")
     call.show(service.restore(as_path(file or ""), call.target(), replace=replace))
 

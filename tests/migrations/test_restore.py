@@ -5,10 +5,14 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
+import re
+import shlex
 import signal
+import subprocess
 import time
 from pathlib import Path
 
+import psycopg
 import pytest
 
 import coordinate
@@ -16,6 +20,7 @@ from coordinate import errors, service
 from coordinate.db import backup, migrate
 from tests.doors.command import Command
 from tests.migrations.catalog import catalog, fill, path_of, rows, run
+from tests.postgres import Server, answer, local_binaries, major_version, wheel_binaries
 from tests.tables import assert_sound
 
 FORK = multiprocessing.get_context("fork")
@@ -192,6 +197,48 @@ def test_on_postgres_the_refusal_shows_the_way(pg_url: str, tmp_path: Path) -> N
     told = Command(pg_url, tmp_path)("db", "restore", "x.dump").error
     assert "pg_restore --exit-on-error" in told["hint"]
     assert "--settle" in told["hint"]
+
+
+def test_what_the_refusals_show_backs_up_and_restores_a_board_on_postgres(postgres: Server, tmp_path: Path) -> None:
+    """pg_dump and pg_restore as they are shown, then `--settle`; into another database, as after a lost server."""
+    with postgres.database() as url, postgres.database() as again:
+        run(url, 'CREATE SCHEMA "Team B"')
+        for each in (url, again):
+            run(each, f'ALTER DATABASE {name_of(each)} SET search_path = "Team B"')
+        migrate.upgrade(url)
+        fill(url)
+        before = numbers(url)
+        call = Command(url, tmp_path)
+        run_shown(url, call("db", "backup", "board.dump").error["hint"])
+        shown = re.search(r"pg_restore .*?(?=; then)", call("db", "restore", "board.dump").error["hint"])
+        assert shown
+        run_shown(url, shown[0].replace(name_of(url), name_of(again)))
+        assert rows(again) == rows(url)
+        assert catalog(again) == catalog(url)
+        assert Command(again, tmp_path)("db", "restore", "--settle").json["claims_ended"] > 0
+        with coordinate.connect(again, agent="alice") as c:
+            go_on(c)
+            assert all(numbers(again)[name] > before[name] + 900 for name in before)
+            assert c.examine() == []
+
+
+def run_shown(url: str, command: str) -> None:
+    """Type what was shown, with the tools of the server's own version."""
+    tool, *arguments = shlex.split(command)
+    version = int(answer(url, "SHOW server_version_num")) // 10000
+    fitting = [folder for folder in (local_binaries(), wheel_binaries()) if folder and major_version(folder) == version]
+    done = subprocess.run(
+        [str(fitting[0] / tool) if fitting else tool, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def name_of(url: str) -> str:
+    return str(psycopg.conninfo.conninfo_to_dict(url)["dbname"])
 
 
 @pytest.mark.slow
