@@ -586,13 +586,13 @@ def ask(
     on = None if task is None else story.find(tx, inputs.handle(task)[0], lock=True)
     if on is not None and on.status in FINAL:
         raise claims.wrong_state(on, "ask")
+    if blocking and on is not None and (live := _park(tx, on, task, title, agent)):
+        return Asked(live, already=True)
     before = None if supersedes is None else _superseded(tx, supersedes, on, agent, session)
     place = asks.Place() if on is None else asks.Place("task", on.id)
     if before is not None:
         place = asks.Place(before.surface, before.surface_id)
         project = project or before.project
-    if blocking and on is not None and (live := _park(tx, on, task, title, agent)):
-        return Asked(live, already=True)
     row, already = asks.open_at(
         tx,
         place,

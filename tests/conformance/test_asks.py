@@ -742,7 +742,10 @@ def test_the_next_question_of_a_task_follows_a_clarification(
     assert said(claim.ask).kind == "clarify"
     with refused(board_url, AlreadyAsked):
         board.ask(**COLOUR | {"title": "The small one?"}, task=claim, blocking=True)
-    step = board.ask(**COLOUR | {"title": "The small one?"}, task=claim, blocking=True, supersedes="ASK-1").ask
+    call: dict[str, Any] = COLOUR | {"title": "The small one?", "task": claim, "blocking": True, "supersedes": "ASK-1"}
+    step = board.ask(**call).ask
+    with nothing_changes(board_url):
+        assert (board.ask(**call).ask.id, board.ask(**call).already) == ("ASK-2", True)
     assert (step.id, step.step_no, board.view(task="TASK-1").task.ask_id) == ("ASK-2", 2, "ASK-2")
     ann.respond(ask="ASK-2", choice="red")
     assert said(claimed(board).ask).choice == "red"
