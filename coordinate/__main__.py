@@ -1,10 +1,10 @@
 """The `coordinate` command, and its last resort: whatever goes wrong ends in one JSON line and a stable exit status.
 
 Exit status: 0 done, also "nothing to do" - 1 a fault of ours, or an answer that could not be written - 2 refused by the
-rules, or bad usage - 3 held by another - 4 stale claim or outdated revision - 5 database unreachable or busy, try again
-- 6 no board here, or its schema is behind or ahead - 8 waited in vain - 130 interrupted, 143 terminated - 141 nobody
-read the output to its end (what was asked for is done all the same). $COORDINATE_DEBUG=1 adds the traceback of a fault
-of ours.
+rules, or bad usage - 3 held by another - 4 stale claim or outdated revision - 5 database unreachable, busy or moving,
+try again - 6 no board here, or its schema is behind or ahead - 7 the board has moved - 8 waited in vain - 130
+interrupted, 143 terminated - 141 nobody read the output to its end (what was asked for is done all the same).
+$COORDINATE_DEBUG=1 adds the traceback of a fault of ours.
 """
 
 from __future__ import annotations

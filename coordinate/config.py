@@ -7,7 +7,9 @@ cannot write and that git does not track.
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -92,6 +94,21 @@ def no_entry(path: Path) -> errors.PermissionDenied:
         hint="ask its owner for the right to it, or name another board with --db or $COORDINATE_DB",
         path=str(path),
     )
+
+
+def switch(folder: Path, target: str) -> Path:
+    """Let a `.coordinate/` name another board: the `db` line of its config.toml; whatever else stands there stays."""
+    path = folder / CONFIG
+    line = f"db = {json.dumps(target, ensure_ascii=False)}"
+    kept = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    first_table = next((number for number, each in enumerate(kept) if each.lstrip().startswith("[")), len(kept))
+    top = [each for each in kept[:first_table] if not re.match(r"\s*[\"']?db[\"']?\s*=", each)]
+    partial = path.with_name(f"{CONFIG}.partial")
+    partial.write_text("\n".join([line, *top, *kept[first_table:]]) + "\n", encoding="utf-8")
+    if path.exists():
+        partial.chmod(stat.S_IMODE(path.stat().st_mode))
+    partial.replace(path)
+    return path
 
 
 def setting(place: Place | None, name: str, environment: str, default: Any) -> Any:

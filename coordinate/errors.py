@@ -36,6 +36,17 @@ class CoordinateError(Exception):
         return {"error": self.message, "code": self.code, "hint": self.hint, **self.facts}
 
 
+# --- 1: faults --------------------------------------------------------------------------------------------------------
+
+
+class CopyDiffers(CoordinateError):
+    """After a move's copy the two sides were not equal: `tables` says where. The board stays where it was."""
+
+    code = "copy_differs"
+    exit_status = 1
+    http_status = 500
+
+
 # --- 2: refused by the rules, or bad input -------------------------------------------------------------------------
 
 
@@ -199,6 +210,14 @@ class NotEmpty(CoordinateError):
     http_status = 409
 
 
+class CannotMove(CoordinateError):
+    """The checks before a move found what stands in its way: `problems`, and `values` that the other engine refuses."""
+
+    code = "cannot_move"
+    exit_status = 2
+    http_status = 409
+
+
 # --- 3: held by another ---------------------------------------------------------------------------------------------
 
 
@@ -288,8 +307,16 @@ class ReadOnly(CoordinateError):
     http_status = 503
 
 
+class Moving(CoordinateError):
+    """The board is being moved to `address`, or filled from there: writers wait, nothing was changed."""
+
+    code = "moving"
+    exit_status = 5
+    http_status = 503
+
+
 class MigrationBlocked(CoordinateError):
-    """An upgrade gave up its short wait for a lock; `blocked_by` names the backends in the way."""
+    """An upgrade or a move gave up its short wait for a lock; `blocked_by` names the backends in the way."""
 
     code = "migration_blocked"
     exit_status = 5
@@ -337,3 +364,14 @@ class UnsupportedDatabase(CoordinateError):
     code = "unsupported_database"
     exit_status = 6
     http_status = 503
+
+
+# --- 7: it is elsewhere now -------------------------------------------------------------------------------------------
+
+
+class Moved(CoordinateError):
+    """The board is at `address` now. Nothing was changed here."""
+
+    code = "moved"
+    exit_status = 7
+    http_status = 410

@@ -34,8 +34,9 @@ EXITS = {
     2: "refused by the rules, or bad usage",
     3: "held by another",
     4: "the claim is stale, or the revision outdated",
-    5: "the database is unreachable or busy: try again",
+    5: "the database is unreachable, busy or moving: try again",
     6: "no board here, or its schema is behind or ahead",
+    7: "the board has moved: the error names the new address",
     8: "waited in vain (`events next --wait`, `db check --wait`)",
     130: "interrupted (Ctrl-C)",
     141: "nobody read the output to its end; what was asked for is done",
@@ -326,6 +327,7 @@ TABLES = {
     "event_feed_state": "How far the numbering of events has come; one row.",
     "event_cursors": "How far each consumer has read; delivered and acknowledged are kept apart.",
     "counters": "The last number of each kind that was given out.",
+    "board_move": "Whether this board moves, has moved, or came from elsewhere: no row, or one.",
     "agents": "Names that last, made by their first session.",
     "sessions": "Runs of agents: signs of life, and what each is at.",
     "worktrees": "Working copies in which a task's changes live; at most one open for each task.",
@@ -458,6 +460,15 @@ COLUMNS = {
         "kind": "`task`: task numbers. `events_pruned`: up to where the log was pruned. `fence`: fences."
         " `PROJECT/KIND`: what `counter next` mints.",
         "value": "The last number given out.",
+    },
+    "board_move": {
+        "id": "Always 1.",
+        "move": "The move's own number, the same on both sides.",
+        "state": "`moving`, `moved` or `stayed` where a board was; `arriving`, `copied`, `arrived` or `withdrawn`"
+        " where one came to.",
+        "address": "The other side, without any secret.",
+        "fenced_at": "When the board that is left was fenced, by its clock.",
+        "opened_at": "When this board was opened, by its own clock; NULL: it was not.",
     },
     "agents": {
         "name": "The agent.",

@@ -737,7 +737,8 @@ class Coordinator:
             return
         due, lost = self.database.perform(lambda tx: agents.due(tx, session=session), writes=False)[0]
         if due:
-            lost, _ = self.database.perform(lambda tx: flows.sign_of_life(tx, session=session), writes=True)
+            with suppress(errors.Moving, errors.Moved):  # a call that only reads goes on
+                lost, _ = self.database.perform(lambda tx: flows.sign_of_life(tx, session=session), writes=True)
         self._next_sign[session] = time.monotonic() + SIGN_SECONDS
         self._lost_something = self._lost_something or (lost and session == self.session)
 

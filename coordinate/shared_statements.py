@@ -36,6 +36,7 @@ from coordinate.db.portable import (
     plus_seconds,
 )
 from coordinate.db.schema import (
+    board_move,
     coordinate_version,
     counters,
     event_cursors,
@@ -66,6 +67,46 @@ add(
     "schema_window",
     "The revision that last set the window, and the oldest schema knowledge that may still write.",
     select(schema_window.c.revision, schema_window.c.oldest_writer),
+)
+add(
+    "move_state",
+    "Whether this board moves, has moved or came from elsewhere: no row, or one.",
+    select(board_move.c.move, board_move.c.state, board_move.c.address, board_move.c.fenced_at, board_move.c.opened_at),
+)
+add(
+    "move_begin",
+    "The one row of a move, on either side; whoever writes it holds up all writers meanwhile.",
+    postgresql.insert(board_move)
+    .values(
+        id=const(1),
+        move=given_text("move"),
+        state=given_text("state"),
+        address=given_text("address"),
+        fenced_at=given_instant("fenced_at"),
+        opened_at=const(None),
+    )
+    .on_conflict_do_update(
+        index_elements=["id"],
+        set_={
+            "move": given_text("move"),
+            "state": given_text("state"),
+            "address": given_text("address"),
+            "fenced_at": given_instant("fenced_at"),
+            "opened_at": const(None),
+        },
+    ),
+)
+add(
+    "move_pass",
+    "Bring a move to its next state, if it stands where this one thinks it does.",
+    update(board_move)
+    .where(board_move.c.move == given_text("move"), board_move.c.state == given_text("before"))
+    .values(state=given_text("state"), opened_at=given_instant("opened_at")),
+)
+add(
+    "move_forget",
+    "The board stays where it is.",
+    delete(board_move).where(board_move.c.move == given_text("move"), board_move.c.state == given_text("before")),
 )
 add("clock", "The database's time.", select(now().label("now")))
 add(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -188,6 +191,62 @@ def doctor(call: Call, deep: bool, repair: bool) -> None:
     call.show({"healthy": healthy, **examined.facts, "symptoms": as_json(symptoms)})
     if not healthy:
         raise click.exceptions.Exit(2)
+
+
+@command("move", example="coordinate db move --to postgresql://dba@db.example/work --dry-run")
+@click.option("--to", "to", metavar="URL|PATH", help="The new place: made if it is not there, and empty.")
+@click.option("--from", "from_", metavar="URL|PATH", help="The board to move. Default: the one of this folder.")
+@click.option("--dry-run", is_flag=True, help="Only check; list all that stands in the way.")
+@click.option("--resume", is_flag=True, help="Go on with a move whose program was killed.")
+@click.option("--undo", is_flag=True, help="Lift the fence, while nothing was written at the new place.")
+@click.option("--switch", is_flag=True, help="Then let this folder's config.toml name the new place.")
+def move(call: Call, to: str | None, from_: str | None, dry_run: bool, resume: bool, undo: bool, switch: bool) -> None:
+    """Move a board to another database, from a file to Postgres or back, and prove that all of it came.
+
+    Meanwhile writers are told to wait (exit 5, "moving"), and afterwards where the board is (exit 7, "moved"); readers
+    still read. Live leases get the time back that it took. The old board is left as it was.
+    """
+    from coordinate.cli.shared import as_path
+    from coordinate.db import move as moving
+
+    if undo + resume + dry_run > 1 or (undo and switch):
+        raise click.UsageError("--dry-run, --resume and --undo do not go together")
+    if to is None and not undo:
+        raise click.UsageError("say where to: --to URL or --to PATH")
+    place = config.locate(as_path(from_) if from_ else call.target())
+    target = None if to is None else as_path(to)
+    if undo:
+        call.show(as_json(moving.undo(place.target, target)))
+        return
+    assert target is not None
+    folder = place.folder
+    if switch and (folder is None or place.refusals):
+        raise click.UsageError("--switch needs a .coordinate folder of yours here, whose config.toml it writes")
+    with _bar(place.target) as progress:
+        report = moving.move(place.target, target, dry_run=dry_run, resume=resume, progress=progress)
+    switched = str(config.switch(folder, report.target)) if switch and folder and not dry_run else None
+    call.show({**as_json(report), "switched": switched})
+
+
+@contextmanager
+def _bar(source: str) -> Iterator[Callable[[str, str, int, int], None] | None]:
+    """Rows and bytes, for people who look at it."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from coordinate.db import move as moving
+
+    total = 0
+
+    def show(doing: str, table: str, rows: int, size: int) -> None:
+        nonlocal total
+        total += size
+        bar.update(rows, f"{doing} {table}, {total / 1e6:,.1f} MB")
+
+    with click.progressbar(
+        length=2 * moving.rows_of(source), file=sys.stderr, show_pos=True, item_show_func=lambda item: item
+    ) as bar:
+        yield show
 
 
 def _target(call: Call) -> str:

@@ -176,6 +176,7 @@ DB: Table = {
     "backup": ("database", "backup", "Copy a board into one file, while others use it."),
     "restore": ("database", "restore", "Put a backup in the place of a board."),
     "doctor": ("database", "doctor", "Say what is wrong with a board, and mend what can be."),
+    "move": ("database", "move", "Move a board to another database, and prove that all came."),
     "adopt": ("adopt", "adopt", "Take over a board of the kanban tool."),
 }
 

@@ -20,9 +20,10 @@ from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from coordinate import errors
+from coordinate.db import fence
 from coordinate.db.compiled import Library, Statement
 from coordinate.db.gate import Gate
 from coordinate.db.knowledge import VERSION_TABLE
@@ -60,6 +61,9 @@ class Engine(Protocol):
 
     def describe(self) -> str:
         """Where the database is, without any secret."""
+
+    def address(self) -> str:
+        """The same as an address that leads there, still without any secret."""
 
     def connect(self) -> Any: ...
     def close(self, connection: Any) -> None: ...
@@ -155,6 +159,9 @@ class SQLite:
             )
 
     def describe(self) -> str:
+        return str(self.path)
+
+    def address(self) -> str:
         return str(self.path)
 
     def connect(self) -> sqlite3.Connection:
@@ -303,6 +310,8 @@ class SQLite:
         code = getattr(error, "sqlite_errorcode", None)
         if code is None:
             return None
+        if code == sqlite3.SQLITE_CONSTRAINT_TRIGGER and (fenced := fence.told(str(error))):
+            return Interrupted(fenced, again=False)
         match code & 0xFF:
             case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
                 return Interrupted(
@@ -420,6 +429,8 @@ _PREPARE_AT = 4
 _PREPARED_IN_VAIN = ("26000", "42P05", "0A000")
 _LOST = ("08", "57P01", "57P02", "57P03", "57P05", "25P03", "53300")
 
+_SECRETS = ("password", "passfile", "sslpassword", "sslkey", "oauth_client_secret")
+
 # What the server says when another try cannot help; libpq hands no code along with a refused connection.
 _HOPELESS = ("authentication", "does not exist", "pg_hba.conf", "could not translate host name", "invalid")
 
@@ -457,6 +468,19 @@ class Postgres:
         known = self._address
         host, port, name = known.get("host") or "localhost", known.get("port") or "5432", known.get("dbname") or ""
         return f"postgresql://{host}:{port}/{name}"
+
+    def address(self) -> str:
+        """Everything of the address that is no secret: user, hosts, database, options such as the search_path."""
+        known = {name: str(part) for name, part in self._address.items() if name not in _SECRETS}
+        user, name = known.pop("user", None), known.pop("dbname", "")
+        hosts, ports = known.get("host", ""), known.get("port", "")
+        place = ""
+        if "/" not in hosts + ports and "," not in hosts + ports and ":" not in hosts:  # no socket, list or IPv6
+            place = hosts + (f":{ports}" if ports else "")
+            known = {part: value for part, value in known.items() if part not in ("host", "port")}
+        who = f"{quote(user, safe='')}@" if user is not None else ""
+        rest = urlencode(known, quote_via=quote)
+        return f"postgresql://{who}{place}/{quote(name, safe='')}" + (f"?{rest}" if rest else "")
 
     def _read_address(self) -> dict[str, Any]:
         """The parts of the address. One whose password was not encoded spills parts of it into host, port or name."""
@@ -580,6 +604,8 @@ class Postgres:
 
     def explain(self, error: Exception, *, committing: bool) -> Interrupted | None:
         state = getattr(error, "sqlstate", None) or ""
+        if state == "P0001" and (fenced := fence.told(str(error))):
+            return Interrupted(fenced, again=False)
         if state in ("40001", "40P01"):
             busy = errors.Busy("the database kept putting others first", hint="try again")
             return Interrupted(busy, again=True)

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Protocol, TypeVar, cast
 
 from coordinate import errors
-from coordinate.db import knowledge
+from coordinate.db import fence, knowledge
 from coordinate.db.compiled import Statement
 from coordinate.db.dialect import Engine, Interrupted
 from coordinate.db.group import Call, Line
@@ -61,9 +61,10 @@ class _Prepared:
 class Tx:
     """One open transaction. Wing functions take it first and pass keyword arguments to statements by name."""
 
-    def __init__(self, database: Database, connection: Any) -> None:
+    def __init__(self, database: Database, connection: Any, *, writes: bool = False) -> None:
         self._database = database
         self._connection = connection
+        self._writes = writes
         self.events: list[dict[str, Any]] = []
         self._topics: set[str] = set()
 
@@ -110,6 +111,10 @@ class Tx:
     def announce(self, topic: str) -> None:
         """Wake waiters of a topic when this commits."""
         self._topics.add(topic)
+
+    def fenced(self) -> errors.CoordinateError | None:
+        """`Moving` or `Moved`, where a change may not be made; what changes a row, the database stops by itself."""
+        return fence.stops(self.one("move_state")) if self._writes else None
 
     def finish(self) -> None:
         """The last statements of the transaction: announcements, then the events."""
@@ -194,7 +199,7 @@ class Database:
             engine.begin(connection, writes=writes)
             stamp = self._check_schema(connection, stamp)
             calls = take()
-            self._run(connection, calls)
+            self._run(connection, calls, writes=writes)
             committing = True
             engine.commit(connection)
             healthy = True
@@ -223,16 +228,16 @@ class Database:
                 if writes:
                     engine.leave()
 
-    def _run(self, connection: Any, calls: Sequence[Call]) -> None:
+    def _run(self, connection: Any, calls: Sequence[Call], *, writes: bool) -> None:
         """The work of each, in a savepoint of its own where there are several; what is refused leaves nothing."""
         if len(calls) == 1:
             (call,) = calls
-            if not call.run(Tx(self, connection)) and call.error is not None:
+            if not call.run(Tx(self, connection, writes=writes)) and call.error is not None:
                 raise call.error
             return
         for call in calls:
             self.engine.execute(connection, "SAVEPOINT call", {})
-            if not call.run(Tx(self, connection)):
+            if not call.run(Tx(self, connection, writes=writes)):
                 self.engine.execute(connection, "ROLLBACK TO SAVEPOINT call", {})
             self.engine.execute(connection, "RELEASE SAVEPOINT call", {})
 
@@ -283,8 +288,10 @@ class Database:
     def number_events(self, batch: int = 10_000) -> None:
         """Give positions to committed events, where readers do that; in a short transaction of its own."""
         if self.has("events_number"):
-            with suppress(errors.ReadOnly):  # a standby's readers see what was numbered elsewhere
-                self.perform(lambda tx: tx.all("events_number", batch=batch), writes=True, at_once=(errors.ReadOnly,))
+            # A standby's readers see what was numbered elsewhere, those of a fenced board what the move numbered.
+            elsewhere = (errors.ReadOnly, errors.Moving, errors.Moved)
+            with suppress(*elsewhere):
+                self.perform(lambda tx: tx.all("events_number", batch=batch), writes=True, at_once=elsewhere)
 
     def may_wait(self) -> None:
         """Raise `InvalidInput` where a wait would do harm."""
@@ -394,7 +401,7 @@ class Borrowed(Database):
         if not self._checked:
             self._check_knowledge(self._connection)
             self._checked = True
-        tx = Tx(self, self._connection)
+        tx = Tx(self, self._connection, writes=writes)
         if not writes:
             return work(tx), tx.events
         self._join()
@@ -402,7 +409,14 @@ class Borrowed(Database):
         self._connection.execute("SAVEPOINT coordinate")
         try:
             answer = work(tx)
+            if not tx.events and (stopped := tx.fenced()) is not None:
+                raise stopped
             tx.finish()
+        except self.engine.driver_error as error:
+            self._connection.execute("ROLLBACK TO SAVEPOINT coordinate")
+            if fenced := fence.told(str(error)):
+                raise fenced from error
+            raise
         except BaseException:
             self._connection.execute("ROLLBACK TO SAVEPOINT coordinate")
             raise

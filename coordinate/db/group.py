@@ -35,12 +35,16 @@ class Call:
 
     def run(self, tx: Tx) -> bool:
         """Do the work; whether what it changed is to stay."""
+        keeps = True
         try:
             self.answer = self.work(tx)
         except CoordinateError as refused:
-            self.error = refused
-            if not refused.keeps_changes:
-                return False
+            self.error, keeps = refused, refused.keeps_changes
+        # Nothing to do, or refused: true here, and perhaps long outdated where the board is now.
+        if (self.error is not None or not tx.events) and (fenced := tx.fenced()) is not None:
+            self.error, keeps = fenced, False
+        if not keeps:
+            return False
         tx.finish()
         self.events = tx.events
         return True

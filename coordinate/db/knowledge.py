@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from coordinate import errors
+from coordinate.db import fence
 
 # Every revision that this program knows, oldest first. A test keeps it equal to the migrations.
-REVISIONS = ("0001", "0002", "0003", "0004", "0006")
+REVISIONS = ("0001", "0002", "0003", "0004", "0006", "0007")
 HEAD = REVISIONS[-1]
 NUMBER = int(HEAD)
 VERSION_TABLE = "coordinate_version"
@@ -27,14 +28,15 @@ class Reads(Protocol):
 def check(tx: Reads, tables: list[str], where: str, warnings: list[str]) -> None:
     """Raise `NoBoard`, `NotABoard`, `SchemaBehind` or `SchemaAhead` unless this program may work here; read-only.
 
-    `tables` are those that are there, `where` names the place in an error. A newer schema that still admits this
-    program is a warning.
+    `Moving` or `Moved` where a move has not finished making the board, or was undone. `tables` are those that are
+    there, `where` names the place in an error. A newer schema that still admits this program is a warning.
     """
     versions = [row.version_num for row in tx.all("schema_versions")] if VERSION_TABLE in tables else []
     if not versions:
         raise without_version(tables, where)
     window = tx.one("schema_window") if "schema_window" in tables else None
     judge(versions, (window.revision, window.oldest_writer) if window else None, where, warnings)
+    fence.admit(tx.one("move_state"), where, warnings)
 
 
 def judge(versions: list[str], window: tuple[str, int] | None, where: str, warnings: list[str]) -> None:

@@ -86,6 +86,11 @@ def _partial(name: str, *columns: str, where: str, unique: bool = False) -> Inde
     return Index(name, *columns, unique=unique, sqlite_where=text(where), postgresql_where=text(where))
 
 
+def _hold(where: str, *, seconds: str = "0") -> dict[str, tuple[str, str]]:
+    """A time (after so many `seconds`) until which something is held, in rows `where` it is: a move makes it later."""
+    return {"hold": (where, seconds)}
+
+
 projects = Table(
     "projects",
     metadata,
@@ -100,7 +105,7 @@ tasks = Table(
     "tasks",
     metadata,
     Column("id", TEXT, nullable=False),
-    Column("number", BIGINT, nullable=False),
+    Column("number", BIGINT, nullable=False, info={"counter": "task"}),
     Column("title", TEXT, nullable=False),
     Column("body", TEXT, nullable=False, server_default=""),
     Column("status", TEXT, nullable=False),
@@ -109,7 +114,7 @@ tasks = Table(
     Column("priority", INTEGER, nullable=False, server_default="100"),
     Column("assigned_agent", TEXT),
     Column("session_id", TEXT),
-    Column("lease_until", INSTANT),
+    Column("lease_until", INSTANT, info=_hold("status = 'IN_PROGRESS'")),
     Column("lease_seconds", INTEGER),
     Column("attempt", INTEGER, nullable=False, server_default="0"),
     Column("expiries", INTEGER, nullable=False, server_default="0"),
@@ -118,10 +123,10 @@ tasks = Table(
     Column("not_before", INSTANT),
     Column("unmet_dependencies", INTEGER, nullable=False, server_default="0"),
     Column("parked", TEXT, nullable=False, server_default=""),
-    Column("parked_until", INSTANT),
+    Column("parked_until", INSTANT, info=_hold("parked IN ('scope', 'reserved')")),
     Column("reserved_for", TEXT),
     Column("reviewer", TEXT),
-    Column("review_until", INSTANT),
+    Column("review_until", INSTANT, info=_hold("reviewer IS NOT NULL")),
     Column("rejected_attempt", INTEGER, nullable=False, server_default="0"),
     Column("result", TEXT),
     Column("dedup_key", TEXT),
@@ -304,6 +309,24 @@ schema_window = Table(
     CheckConstraint("id = 1", name="one_row"),
 )
 
+board_move = Table(
+    "board_move",
+    metadata,
+    Column("id", INTEGER, nullable=False, autoincrement=False),
+    Column("move", TEXT, nullable=False),
+    Column("state", TEXT, nullable=False),
+    # The other side, without any secret.
+    Column("address", TEXT, nullable=False),
+    # By the clock of the board that is left, and of the one that is made.
+    Column("fenced_at", INSTANT, nullable=False),
+    Column("opened_at", INSTANT),
+    PrimaryKeyConstraint("id"),
+    CheckConstraint("id = 1", name="one_row"),
+    CheckConstraint(
+        "state IN ('moving', 'moved', 'stayed', 'arriving', 'copied', 'arrived', 'withdrawn')", name="state"
+    ),
+)
+
 agents = Table(
     "agents",
     metadata,
@@ -328,7 +351,7 @@ sessions = Table(
     Column("detail", TEXT, nullable=False, server_default=""),
     Column("ttl_seconds", INTEGER, nullable=False),
     Column("started_at", INSTANT, nullable=False),
-    Column("heartbeat_at", INSTANT, nullable=False),
+    Column("heartbeat_at", INSTANT, nullable=False, info=_hold("ended_at IS NULL", seconds="ttl_seconds")),
     Column("last_call_at", INSTANT, nullable=False),
     Column("ended_at", INSTANT),
     Column("end_reason", TEXT, nullable=False, server_default=""),
@@ -375,11 +398,11 @@ leases = Table(
     Column("task_id", TEXT, ForeignKey("tasks.id", ondelete="CASCADE")),
     Column("attempt", INTEGER),
     Column("worktree_id", BIGINT, ForeignKey("worktrees.id", ondelete="CASCADE")),
-    Column("fence", BigInteger, nullable=False),
+    Column("fence", BigInteger, nullable=False, info={"counter": "fence"}),
     Column("depth", INTEGER, nullable=False, server_default="1"),
     Column("ttl_seconds", INTEGER, nullable=False),
     Column("acquired_at", INSTANT, nullable=False),
-    Column("expires_at", INSTANT),
+    Column("expires_at", INSTANT, info=_hold("released_at IS NULL")),
     Column("released_at", INSTANT),
     Column("release_reason", TEXT),
     # When the session was told that it lost this lease.
@@ -413,7 +436,7 @@ boards = Table(
     "boards",
     metadata,
     Column("id", TEXT, nullable=False),
-    Column("number", BIGINT, nullable=False),
+    Column("number", BIGINT, nullable=False, info={"counter": "board"}),
     Column("project", TEXT, nullable=False, server_default="default"),
     Column("title", TEXT, nullable=False),
     Column("status", TEXT, nullable=False, server_default="active"),
@@ -436,7 +459,7 @@ board_rows = Table(
     "board_rows",
     metadata,
     Column("id", TEXT, nullable=False),
-    Column("number", BIGINT, nullable=False),
+    Column("number", BIGINT, nullable=False, info={"counter": "row"}),
     Column("board_id", TEXT, ForeignKey("boards.id", ondelete="CASCADE"), nullable=False),
     Column("label", TEXT, nullable=False),
     Column("status", TEXT, nullable=False, server_default="tracked"),
@@ -471,7 +494,7 @@ asks = Table(
     "asks",
     metadata,
     Column("id", TEXT, nullable=False),
-    Column("number", BIGINT, nullable=False),
+    Column("number", BIGINT, nullable=False, info={"counter": "ask"}),
     Column("project", TEXT, nullable=False, server_default="default"),
     Column("stream", TEXT, nullable=False, server_default=""),
     Column("kind", TEXT, nullable=False, server_default="question"),
@@ -594,7 +617,7 @@ annotations_table = Table(
     "annotations",
     metadata,
     Column("id", TEXT, nullable=False),
-    Column("number", BIGINT, nullable=False),
+    Column("number", BIGINT, nullable=False, info={"counter": "annotation"}),
     Column("project", TEXT, nullable=False, server_default="default"),
     Column("ask_id", TEXT, ForeignKey("asks.id", ondelete="CASCADE")),
     Column("row_id", TEXT, ForeignKey("board_rows.id", ondelete="CASCADE")),

@@ -224,6 +224,8 @@ def fill(url: str) -> None:
         alice.ack(consumer="reader", position=batch.events[3].id)
         run(url, "UPDATE events SET created_at = (SELECT min(created_at) FROM tasks) WHERE event_type = 'gone'")
         assert alice.prune().events_deleted >= 1
+        came = "1, '5a', 'arrived', '/board.db', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:01.000Z'"
+        run(url, f"INSERT INTO board_move (id, move, state, address, fenced_at, opened_at) VALUES ({came})")
     empty = [table for table, (count, _) in rows(url).items() if count == 0]
     assert empty == [], f"nothing was written to {empty}"
 

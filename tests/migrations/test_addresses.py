@@ -18,6 +18,7 @@ import pytest
 import coordinate
 from coordinate import config, errors
 from coordinate.db import migrate
+from coordinate.db.knowledge import HEAD
 from tests.migrations.catalog import CHECKOUT, alembic, run
 from tests.postgres import BinaryServer, start_server
 
@@ -55,12 +56,12 @@ def test_exactly_the_named_file_is_used_whatever_its_name(
     assert listed.stdout.strip() == "TASK-1"
     assert files() == {name}
     alembic("-c", str(CHECKOUT / "alembic.ini"), "downgrade", "0001", url=name, cwd=folder)
-    assert files() == {name, f"{name}.backup-0006-1"}
+    assert files() == {name, f"{name}.backup-{HEAD}-1"}
     alembic("-c", str(CHECKOUT / "alembic.ini"), "-x", f"url={name}", "upgrade", "head", cwd=folder)
-    assert files() == {name, f"{name}.backup-0006-1", f"{name}.backup-0001-2"}
+    assert files() == {name, f"{name}.backup-{HEAD}-1", f"{name}.backup-0001-2"}
     with coordinate.connect(f"sqlite:///{folder / name}", agent="alice") as c:
         assert [task.id for task in c.list_tasks().tasks] == ["TASK-1"]
-    with coordinate.connect(folder / f"{name}.backup-0006-1", agent="alice") as c:
+    with coordinate.connect(folder / f"{name}.backup-{HEAD}-1", agent="alice") as c:
         assert [task.id for task in c.list_tasks().tasks] == ["TASK-1"]
 
 
@@ -106,7 +107,7 @@ def test_an_odd_password_works_from_the_environment_the_ini_and_a_flag(asks_for_
         for command in (["downgrade", "0001"], ["upgrade", "head"], ["current"], ["upgrade", "head", "--sql"]):
             done = alembic(*before, *command, url=given.get("url"))
             said += done.stdout + done.stderr
-        assert "0006 (head)" in said
+        assert f"{HEAD} (head)" in said
         assert "COMMIT;" in said
         assert PASSWORD not in said
         assert quote(PASSWORD, safe="") not in said

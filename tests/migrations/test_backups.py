@@ -17,6 +17,7 @@ import pytest
 import coordinate
 from coordinate import errors
 from coordinate.db import backup, migrate
+from coordinate.db.knowledge import HEAD
 from tests.migrations.catalog import FAULT, fill, path_of, rows, step, write_later
 
 
@@ -35,7 +36,7 @@ def test_a_new_board_has_no_backup_and_an_upgraded_one_has(board_file: Path) -> 
     assert backups_of(board_file) == []
     before = rows(str(board_file))
     done = migrate.downgrade(str(board_file), "0001")
-    assert done.backup == f"{board_file}.backup-0006-1"
+    assert done.backup == f"{board_file}.backup-{HEAD}-1"
     assert rows(done.backup) == before
     at_0001 = rows(str(board_file))
     done = migrate.upgrade(str(board_file))
@@ -50,7 +51,7 @@ def test_the_backup_holds_what_was_committed_also_what_is_in_the_log_only(board_
     """SQ-09: a copy of the main file alone would miss it."""
     with coordinate.connect(board_file, agent="alice") as c:
         task = c.dispatch(title="only in the log", role="worker").task
-        made = backup.make(board_file, "0006")
+        made = backup.make(board_file, HEAD)
         c.dispatch(title="too late", role="worker")
     with coordinate.connect(made, agent="alice") as c:
         assert [found.id for found in c.list_tasks(query="only in the log").tasks] == [task.id]
@@ -62,15 +63,15 @@ def test_the_last_three_are_kept_and_nothing_else_is_removed(board_file: Path) -
     for name in bystanders:
         board_file.with_name(name).write_text("mine")
     for _ in range(12):
-        backup.make(board_file, "0006")
+        backup.make(board_file, HEAD)
     assert backups_of(board_file) == sorted(
-        [*bystanders, *(f"{board_file.name}.backup-0006-{number}" for number in (10, 11, 12))]
+        [*bystanders, *(f"{board_file.name}.backup-{HEAD}-{number}" for number in (10, 11, 12))]
     )
 
 
 def test_a_backup_is_as_secret_as_the_board(board_file: Path) -> None:
     board_file.chmod(0o600)
-    made = backup.make(board_file, "0006")
+    made = backup.make(board_file, HEAD)
     assert stat.S_IMODE(made.stat().st_mode) == 0o600
 
 
@@ -89,12 +90,12 @@ def test_a_damaged_board_is_not_upgraded_and_leaves_no_backup(board_file: Path) 
 
 
 def test_a_failed_migration_keeps_its_backup(board_file: Path, scripts: Path) -> None:
-    write_later(scripts, "9001", "0006", fault=FAULT)
+    write_later(scripts, "9001", HEAD, fault=FAULT)
     before = rows(str(board_file))
     with pytest.raises(Exception, match="there_is_no_such_table"):
         step(str(board_file), "9001", scripts)
-    assert backups_of(board_file) == [f"{board_file.name}.backup-0006-1"]
-    assert rows(f"{board_file}.backup-0006-1") == rows(str(board_file)) == before
+    assert backups_of(board_file) == [f"{board_file.name}.backup-{HEAD}-1"]
+    assert rows(f"{board_file}.backup-{HEAD}-1") == rows(str(board_file)) == before
 
 
 @pytest.mark.slow
@@ -120,11 +121,11 @@ def test_a_backup_that_is_killed_leaves_no_file_that_looks_complete(board_file: 
                 assert rows(str(path)) == expected, path
                 with closing(sqlite3.connect(path)) as alone:
                     assert alone.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    backup.make(board_file, "0006")
+    backup.make(board_file, HEAD)
     assert len(backups_of(board_file)) == backup.KEPT
     assert not list(board_file.parent.glob("*partial*"))
 
 
 def _back_up_again_and_again(board: Path) -> None:
     while True:
-        backup.make(board, "0006")
+        backup.make(board, HEAD)

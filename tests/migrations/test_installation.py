@@ -16,6 +16,7 @@ from sqlalchemy import create_engine
 
 from coordinate.db import migrate
 from coordinate.db.dialect import is_postgres
+from coordinate.db.knowledge import HEAD
 from tests.migrations.catalog import CHECKOUT, alembic, catalog, config_for
 
 
@@ -52,10 +53,10 @@ def test_the_printed_ini_is_all_that_alembic_needs_beside_the_wheel(
     folder.mkdir()
     (folder / "alembic.ini").write_text(migrate.ini())
     more = {"cwd": folder, "PYTHONPATH": str(installed)}
-    assert "-> 0006" not in alembic("upgrade", "head", url=db_url, **more).stdout  # type: ignore[arg-type]
-    assert "0006 (head)" in alembic("current", url=db_url, **more).stdout  # type: ignore[arg-type]
+    assert f"-> {HEAD}" not in alembic("upgrade", "head", url=db_url, **more).stdout  # type: ignore[arg-type]
+    assert f"{HEAD} (head)" in alembic("current", url=db_url, **more).stdout  # type: ignore[arg-type]
     assert "No new upgrade" in alembic("-x", f"url={db_url}", "check", **more).stdout  # type: ignore[arg-type]
-    assert "0004 -> 0006" in alembic("history", **more).stdout  # type: ignore[arg-type]
+    assert f"-> {HEAD}" in alembic("history", **more).stdout  # type: ignore[arg-type]
     printed = alembic("upgrade", "head", "--sql", url=db_url, **more).stdout  # type: ignore[arg-type]
     assert printed == alembic("upgrade", "head", "--sql", url=db_url).stdout
     alembic("downgrade", "base", url=db_url, **more)  # type: ignore[arg-type]
@@ -69,7 +70,7 @@ def test_the_installed_package_finds_its_own_migrations(installed: Path, tmp_pat
         installed,
         tmp_path,
     )
-    assert told.split() == [str(installed / "coordinate" / "_migrations"), "0006", "True"]
+    assert told.split() == [str(installed / "coordinate" / "_migrations"), HEAD, "True"]
 
 
 def test_the_folder_alembic_never_becomes_a_package() -> None:
@@ -116,8 +117,8 @@ def test_a_host_programs_logging_is_as_it_was(act: str, db_url: str) -> None:
 def test_alembic_logs_to_stderr_and_answers_on_stdout(db_url: str) -> None:
     done = alembic("upgrade", "head", url=db_url)
     assert done.stdout == ""
-    assert "Running upgrade 0004 -> 0006" in done.stderr
-    assert alembic("current", url=db_url).stdout.strip() == "0006 (head)"
+    assert f"-> {HEAD}" in done.stderr
+    assert alembic("current", url=db_url).stdout.strip() == f"{HEAD} (head)"
 
 
 def test_alembic_works_from_the_checkout_on_the_board_of_the_folder(tmp_path: Path) -> None:

@@ -79,6 +79,7 @@ def test_many_upgrade_an_empty_place_at_once(engine: str, tmp_path: Path, reques
                 "Running upgrade 0002 -> 0003",
                 "Running upgrade 0003 -> 0004",
                 "Running upgrade 0004 -> 0006",
+                "Running upgrade 0006 -> 0007",
             ]
             stands_at_head(place)
             assert run(place, "SELECT kind, value FROM counters ORDER BY kind") == [
@@ -104,6 +105,7 @@ def test_many_upgrade_an_older_board_at_once(board_url: str) -> None:
             "Running upgrade 0002 -> 0003",
             "Running upgrade 0003 -> 0004",
             "Running upgrade 0004 -> 0006",
+            "Running upgrade 0006 -> 0007",
         ]
         stands_at_head(board_url)
         assert catalog(board_url) == goal

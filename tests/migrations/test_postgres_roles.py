@@ -17,6 +17,7 @@ from coordinate import errors
 from coordinate.db import migrate
 from coordinate.db.compiled import Library
 from coordinate.db.env import LOCK_SECONDS
+from coordinate.db.knowledge import HEAD
 from tests.migrations.catalog import alembic, catalog, fill, rows, run, step, unchanged, write_later
 from tests.postgres import Server
 
@@ -161,7 +162,7 @@ def test_verbs_that_look_work_where_nothing_may_be_written(home: str, roles: Rol
     as_role = roles.url(role, home)
     assert migrate.current(as_role).at_head
     assert migrate.check(as_role) == []
-    assert "0006 (head)" in alembic("current", url=as_role).stdout
+    assert f"{HEAD} (head)" in alembic("current", url=as_role).stdout
 
 
 # --- PG-15: schemas ---------------------------------------------------------------------------------------------------
@@ -188,7 +189,7 @@ def test_everything_is_made_in_the_first_schema_whatever_stands_in_the_others(
             coordinate.connect(url, agent="alice")
         assert migrate.upgrade(url).before is None
         fill(url)
-        assert "0006 (head)" in alembic("current", url=url).stdout
+        assert f"{HEAD} (head)" in alembic("current", url=url).stdout
         assert migrate.check(url) == []
         assert len(rows(url)) == 19
         alembic("downgrade", "base", url=url)
@@ -213,7 +214,7 @@ def test_a_blocked_migration_gives_up_soon_names_who_blocks_and_holds_nobody_up(
     write_later(
         scripts,
         "9001",
-        "0006",
+        HEAD,
         fault="op.execute(\"SELECT set_config('x.idle', current_setting("
         "'idle_in_transaction_session_timeout'), false)\")",
     )
@@ -276,7 +277,7 @@ def test_a_migration_that_is_cut_off_does_not_hold_its_locks_for_ever(pg_url: st
     """PG-12: the server ends a session that stays idle inside a migration's transaction."""
     asks = "assert op.get_bind().exec_driver_sql('SHOW {}').scalar() == '{}'"
     fault = "; ".join([asks.format("idle_in_transaction_session_timeout", "1min"), asks.format("lock_timeout", "2s")])
-    write_later(scripts, "9001", "0006", fault=fault)
+    write_later(scripts, "9001", HEAD, fault=fault)
     step(pg_url, "9001", scripts)
 
 
@@ -299,4 +300,4 @@ def test_an_upgrade_waits_for_another_and_finds_it_done(pg_url: str, monkeypatch
         other.execute(f"SELECT pg_advisory_lock({key})")
         with pytest.raises(errors.MigrationBlocked, match="another upgrade has been running"):
             migrate.upgrade(pg_url)
-    assert migrate.upgrade(pg_url).after == "0006"
+    assert migrate.upgrade(pg_url).after == HEAD

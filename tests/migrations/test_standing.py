@@ -10,6 +10,7 @@ import coordinate
 from coordinate import errors
 from coordinate.db import knowledge, migrate
 from coordinate.db.dialect import is_postgres
+from coordinate.db.knowledge import HEAD
 from tests.migrations.catalog import alembic, catalog, create_tables, fill, path_of, run, unchanged
 
 
@@ -40,7 +41,7 @@ def test_a_board_of_a_newer_version_is_refused_everywhere_and_not_touched(board_
     stamp(board_url, "7777")
     with unchanged(board_url):
         for act in (open_and_look, make, migrate.upgrade, migrate.check, lambda url: migrate.downgrade(url, "base")):
-            with pytest.raises(errors.SchemaAhead, match=r"newer version.*7777.*up to 0006") as refused:
+            with pytest.raises(errors.SchemaAhead, match=rf"newer version.*7777.*up to {HEAD}") as refused:
                 act(board_url)
             assert refused.value.exit_status == 6
             assert refused.value.facts == {"revision": "7777", "known": knowledge.HEAD}
@@ -66,7 +67,7 @@ def test_a_newer_board_whose_window_admits_this_program_works_with_a_warning(boa
 def test_a_window_that_closes_under_an_open_program_stops_it_at_the_next_write(board_url: str) -> None:
     with coordinate.connect(board_url, agent="alice") as c:
         c.dispatch(title="t", role="worker")
-        run(board_url, "UPDATE schema_window SET revision = '7777', oldest_writer = 5")
+        run(board_url, f"UPDATE schema_window SET revision = '7777', oldest_writer = {knowledge.NUMBER + 1}")
         stamp(board_url, "7777")
         run(board_url, "CREATE TABLE later (id integer)")  # on SQLite any change of the schema is seen at once
         c.database._idle = [(connection, None) for connection, _ in c.database._idle]  # as after 5 s, on Postgres
@@ -77,7 +78,7 @@ def test_a_window_that_closes_under_an_open_program_stops_it_at_the_next_write(b
 
 def test_several_version_rows_are_refused_and_not_touched(board_url: str) -> None:
     """AL-01"""
-    for versions in (("0004", "0006"), ("0006", "7777")):
+    for versions in (("0004", HEAD), (HEAD, "7777")):
         stamp(board_url, *versions)
         with unchanged(board_url):
             for act in (open_and_look, make, lambda url: migrate.downgrade(url, "base")):
@@ -89,7 +90,7 @@ def test_several_version_rows_are_refused_and_not_touched(board_url: str) -> Non
 def test_an_older_board_names_the_command_that_upgrades_it(board_url: str) -> None:
     fill(board_url)
     migrate.downgrade(board_url, "0001")
-    with unchanged(board_url), pytest.raises(errors.SchemaBehind, match=r"0001.*needs 0006") as refused:
+    with unchanged(board_url), pytest.raises(errors.SchemaBehind, match=rf"0001.*needs {HEAD}") as refused:
         open_and_look(board_url)
     assert refused.value.exit_status == 6
     assert "coordinate db upgrade" in refused.value.hint

@@ -18,6 +18,36 @@ ORDER BY coordinate_version.version_num;
 SELECT schema_window.revision, schema_window.oldest_writer
 FROM schema_window;
 
+-- name: move_state
+-- why: Whether this board moves, has moved or came from elsewhere: no row, or one.
+-- takes: nothing
+-- gives: move text, state text, address text, fenced_at instant, opened_at instant
+SELECT board_move.move, board_move.state, board_move.address, board_move.fenced_at, board_move.opened_at
+FROM board_move;
+
+-- name: move_begin
+-- why: The one row of a move, on either side; whoever writes it holds up all writers meanwhile.
+-- takes: move text, state text, address text, fenced_at instant
+-- gives: id integer
+INSERT INTO board_move (id, move, state, address, fenced_at, opened_at) VALUES (1, :move, :state, :address, :fenced_at,
+    NULL) ON CONFLICT (id) DO UPDATE SET move = :move, state = :state, address = :address, fenced_at = :fenced_at,
+    opened_at = NULL
+RETURNING board_move.id;
+
+-- name: move_pass
+-- why: Bring a move to its next state, if it stands where this one thinks it does.
+-- takes: state text, opened_at instant, move text, before text
+-- gives: nothing
+UPDATE board_move SET state=:state, opened_at=:opened_at
+WHERE board_move.move = :move AND board_move.state = :before;
+
+-- name: move_forget
+-- why: The board stays where it is.
+-- takes: move text, before text
+-- gives: nothing
+DELETE FROM board_move
+WHERE board_move.move = :move AND board_move.state = :before;
+
 -- name: clock
 -- why: The database's time.
 -- takes: nothing

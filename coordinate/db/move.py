@@ -1,0 +1,433 @@
+"""Move a board to another database: from a file to Postgres, or back, by the same steps.
+
+The row `board_move` of the board that is left decides. First that board is fenced, so that nothing changes any more;
+then the other is filled in one transaction, behind a fence of its own; then both are read once more and compared; then,
+in one transaction, the old board says where the new one is; and only then does the new one open. Whatever is killed
+between two of these steps, at most one of the boards can be written, and the next run sees in the two rows where to go
+on. A move that fails lifts the fence again; one that was killed is resumed or undone by whoever runs it next.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+from coordinate import errors
+from coordinate.db import knowledge, migrate
+from coordinate.db.engine import Tx
+from coordinate.db.fence import ARRIVED, ARRIVING, COPIED, MOVED, MOVING, STAYED, WITHDRAWN, sentence
+from coordinate.db.sides import TABLES, Digest, Side, digest, has_mark, holds, side_of
+
+R = TypeVar("R")
+# What is being done ("copy", "verify"), to which table, and how many rows and bytes of it just now.
+Progress = Callable[[str, str, int, int], None]
+
+FENCE_SECONDS = 20.0
+VALUES_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class MoveReport:
+    """What a move did, or would do (`dry_run`): every table with its rows and its checksum, equal on both sides.
+
+    `added_seconds` is how long nobody could write; so much longer run the `holds` (leases, locks, sessions' signs of
+    life) that were live when the fence went up. `state`: checked, moved, or undone.
+    """
+
+    state: str
+    source: str
+    target: str
+    tables: dict[str, Digest]
+    rows: int
+    bytes: int
+    copy_seconds: float
+    verify_seconds: float
+    added_seconds: float
+    holds: int
+
+
+def move(
+    source: str, target: str, *, dry_run: bool = False, resume: bool = False, progress: Progress | None = None
+) -> MoveReport:
+    """Move the board at `source` to `target`, which is made if it is not there, and must hold nothing.
+
+    All or nothing: until both sides were compared, `source` is the board, and a failure lifts its fence again. Raises
+    `CannotMove` with everything that stands in the way, `Moving` when another move of this board runs (or was killed:
+    then `resume`), `Moved` when it is elsewhere already, `CopyDiffers`, `MigrationBlocked`.
+    """
+    ends = _Ends(source, target, progress or (lambda *_: None))
+    row = ends.source_row()
+    begun = row is not None and row.state in (MOVING, MOVED)
+    if begun and not resume:
+        raise _not_again(row)
+    if not begun:
+        ends.check(row)
+    if dry_run:
+        return ends.report("checked")
+    return ends.carry(row, begun=begun)
+
+
+def undo(source: str, target: str | None = None) -> MoveReport:
+    """Lift the fence of a board that moves, or has moved to a place where nothing has been written since.
+
+    `target` is needed where the address that the board keeps does not suffice to reach it. Raises `InvalidState` when
+    there is nothing to undo, or the other board was written to.
+    """
+    row = _Ends(source, source, lambda *_: None).source_row()
+    if row is None or row.state not in (MOVING, MOVED):
+        raise errors.InvalidState("this board is not moving and has not moved", hint="there is nothing to undo")
+    return _Ends(source, target or row.address, lambda *_: None).take_back(row)
+
+
+def rows_of(source: str) -> int:
+    """How many rows a move would copy."""
+    side = side_of(source)
+    with side.transaction(writes=False):
+        return sum(side.count(table) for table in TABLES)
+
+
+class _Ends:
+    """The two sides of one move, and the steps between them."""
+
+    def __init__(self, source: str, target: str, progress: Progress) -> None:
+        self.source, self.target = side_of(source), side_of(target)
+        self.source_url, self.target_url = source, target
+        self.from_, self.to = self.source.engine.address(), self.target.engine.address()
+        self.progress = progress
+        self.tables: dict[str, Digest] = {}
+        self.copy_seconds = self.verify_seconds = self.added = 0.0
+        self.holds = 0
+
+    def source_row(self) -> Any:
+        standing = migrate.current(self.source_url)
+        knowledge.judge(list(standing.revisions), standing.window, standing.database, [])
+        with self.source.transaction(writes=False) as tx:
+            return tx.one("move_state")
+
+    # --- before anything is changed
+
+    def check(self, row: Any) -> None:
+        """Raise `CannotMove` with all that stands in the way: of the target, of the rights, and every single value."""
+        problems = [*self._problems_of_source(), *self._problems_of_target(row)]
+        values: list[dict[str, errors.Fact]] = []
+        count = 0
+        with self.source.transaction(writes=False):
+            for fault in self.source.faults():
+                count += 1
+                if count <= VALUES_MAX:
+                    values.append(
+                        {"table": fault.table, "row": fault.row, "column": fault.column, "fault": fault.fault}
+                    )
+        if not problems and not count:
+            return
+        said = [*problems, *([f"{count} value(s) that {self.to} would refuse"] if count else [])]
+        raise errors.CannotMove(
+            f"the board cannot move: {'; '.join(said)}",
+            hint="put right what is listed, then run it again; nothing was changed",
+            problems=problems,
+            values=values,
+            values_count=count,
+        )
+
+    def _problems_of_source(self) -> list[str]:
+        with self.source.transaction(writes=False):
+            return [f"{self.from_}: {problem}" for problem in self.source.problems()]
+
+    def _problems_of_target(self, row: Any) -> list[str]:
+        if self.from_ == self.to:
+            return ["source and target are the same"]
+        try:
+            standing = migrate.current(self.target_url, missing_ok=True)
+            if standing.revisions and not standing.at_head:
+                return [f"{self.to} stands at schema revision {', '.join(standing.revisions)}: coordinate db upgrade"]
+            if not standing.revisions:
+                found = self.target.make_room(dry_run=True)
+            else:
+                with self.target.transaction(writes=False) as tx:
+                    found = self.target.problems() or self._occupied(tx, row)
+        except errors.CoordinateError as error:
+            return [f"{self.to}: {error.message}"]
+        return [f"{self.to}: {problem}" for problem in found]
+
+    def _occupied(self, tx: Tx, before: Any) -> list[str]:
+        """What is on the target, unless it came by the last move of this board, which is given up or goes on."""
+        row = tx.one("move_state")
+        if row is not None and row.state in (ARRIVING, COPIED, WITHDRAWN):
+            ours = before is not None and row.move == before.move
+            return [] if ours else [f"another move, from {row.address}, is filling it or was undone"]
+        full = [table.name for table in TABLES if table.name != "counters" and self.target.count(table)]
+        return [f"is not empty: there are rows in {', '.join(full)}"] if full else []
+
+    # --- the steps
+
+    def carry(self, row: Any, *, begun: bool) -> MoveReport:
+        """From wherever the two rows say that it stands, to its end."""
+        there = self._target_row()
+        same = begun and there is not None and there.move == row.move
+        if begun and row.state == MOVED:
+            if not same:
+                raise _not_again(row)
+            return self._open(row.move) if there.state == COPIED else self.report("moved")
+        self._make_target()
+        number = row.move if same else secrets.token_hex(8)
+        if not same:
+            self._fence_source(number, row)
+        try:
+            if not (same and there.state == COPIED):
+                self._claim_target(number, row)
+                self.source.settle()
+                self._copy(number)
+            self._verify()
+            self._send_on(number)
+        except BaseException:
+            self._give_up(number)
+            raise
+        return self._open(number)
+
+    def _target_row(self) -> Any:
+        if not migrate.current(self.target_url, missing_ok=True).revisions:
+            return None
+        with self.target.transaction(writes=False) as tx:
+            return tx.one("move_state")
+
+    def _make_target(self) -> None:
+        self.target.make_room(dry_run=False)
+        migrate.upgrade(self.target_url)
+
+    def _fence_source(self, number: str, before: Any) -> None:
+        """The first step, and the one that decides between two movers: from here on nothing changes on the source."""
+
+        def act(tx: Tx) -> None:
+            row, now = tx.one("move_state"), tx.one("clock")
+            assert now is not None
+            fenced = row is not None and row.state in (MOVING, MOVED)
+            if fenced and row != before:
+                raise _not_again(row)
+            since = row.fenced_at if row is not None and fenced else now.now
+            tx.run("move_begin", move=number, state=MOVING, address=self.to, fenced_at=since)
+            self.source.raise_fence(sentence(MOVING, self.to))
+
+        _with_writers_stopped(self.source, act)
+
+    def _claim_target(self, number: str, before: Any) -> None:
+        def act(tx: Tx) -> None:
+            if found := self._occupied(tx, before):
+                raise errors.NotEmpty(f"{self.to}: {'; '.join(found)}", hint="name an empty place; nothing was changed")
+            tx.run("move_begin", move=number, state=ARRIVING, address=self.from_, fenced_at=self._fenced_at())
+            self.target.raise_fence(sentence(ARRIVING, self.from_))
+
+        _with_writers_stopped(self.target, act)
+
+    def _fenced_at(self) -> datetime:
+        with self.source.transaction(writes=False) as tx:
+            row = tx.one("move_state")
+        assert row is not None
+        found: datetime = row.fenced_at
+        return found
+
+    def _copy(self, number: str) -> None:
+        """Fill the target in one transaction: whoever looks sees nothing or all of it."""
+        started = time.monotonic()
+        with self.source.transaction(writes=False), self.target.transaction(writes=True) as tx:
+            self.target.stop_writers()
+            self._still(tx.count("move_pass", move=number, before=ARRIVING, state=COPIED, opened_at=None))
+            self.target.lift_fence()
+            self.target.empty()
+            later = self.target.strip()
+            for table in TABLES:
+                for rows, size in self.target.write(table, self.source.pages(table)):
+                    self.progress("copy", table.name, rows, size)
+                if has_mark(table):
+                    self.target.set_mark(table, self.source.mark(table))
+            for statement in later:
+                self.target.run(statement)
+            self.target.raise_fence(sentence(COPIED, self.from_))
+        self.copy_seconds = time.monotonic() - started
+
+    def _verify(self) -> None:
+        """Read both sides once more, over other connections, and compare every table."""
+        started = time.monotonic()
+        differ = []
+        with self.source.transaction(writes=False), self.target.transaction(writes=False):
+            for table in TABLES:
+                here, there = digest(self.source, table), digest(self.target, table)
+                self.tables[table.name] = here
+                self.progress("verify", table.name, here.rows, 0)
+                marks = not has_mark(table) or self.source.mark(table) <= self.target.mark(table)
+                if here != there or not marks:
+                    differ.append(f"{table.name} ({here.rows} rows here, {there.rows} there)")
+        self.verify_seconds = time.monotonic() - started
+        if differ:
+            raise errors.CopyDiffers(
+                f"the copy at {self.to} is not equal: {', '.join(differ)}",
+                hint="the board stays where it is; somebody changed the copy, or this is a fault: please report it",
+                tables=differ,
+            )
+
+    def _send_on(self, number: str) -> None:
+        """The decision, in one transaction of the source: it is the board no longer."""
+        with self.source.transaction(writes=True) as tx:
+            self._still(tx.count("move_pass", move=number, before=MOVING, state=MOVED, opened_at=None))
+            self.source.raise_fence(sentence(MOVED, self.to))
+
+    def _open(self, number: str) -> MoveReport:
+        """The last step: holds get the time back that they lost, then the target may be written."""
+
+        def act(tx: Tx) -> None:
+            row, now = tx.one("move_state"), tx.one("clock")
+            assert row is not None
+            assert now is not None
+            self._still(tx.count("move_pass", move=number, before=COPIED, state=ARRIVED, opened_at=now.now))
+            self.target.lift_fence()
+            self._give_time(self.target, row.fenced_at, now.now)
+            self._raise_counters(tx)
+            self.target.open_feed()
+
+        try:
+            _with_writers_stopped(self.target, act)
+        except errors.CoordinateError as error:
+            error.hint = "the board is at the new place, and closed until this succeeds: coordinate db move --resume"
+            raise
+        return self.report("moved")
+
+    def _give_time(self, side: Side, fenced_at: datetime, opened_at: datetime) -> None:
+        self.added = (opened_at - fenced_at).total_seconds()
+        for table, column in holds():
+            self.holds += side.shift(table, column, seconds=self.added, later_than=fenced_at)
+
+    def _raise_counters(self, tx: Tx) -> None:
+        """Above everything that a row shows: a counter that was set back by hand would mint numbers twice."""
+        for table in TABLES:
+            for column in table.columns:
+                if kind := column.info.get("counter"):
+                    tx.run("counter_raise", kind=kind, least=self.target.highest(table, column))
+
+    # --- the way back
+
+    def _give_up(self, number: str) -> None:
+        """Best effort, after a failure: the source is written again, and the target is as empty as it was."""
+        with suppress(errors.CoordinateError):
+            if self._lift_source(number, MOVING):
+                self._clear_target(number)
+
+    def _lift_source(self, number: str, before: str) -> bool:
+        """Let the source be written again, if this move still stands there; its holds get the time back."""
+
+        def act(tx: Tx) -> bool:
+            row, now = tx.one("move_state"), tx.one("clock")
+            assert now is not None
+            if row is None or (row.move, row.state) != (number, before):
+                return False
+            tx.run("move_pass", move=number, before=before, state=STAYED, opened_at=None)
+            self.source.lift_fence()
+            self._give_time(self.source, row.fenced_at, now.now)
+            return True
+
+        return _with_writers_stopped(self.source, act)
+
+    def _clear_target(self, number: str) -> None:
+        """Of a move that never opened it: nobody was ever sent there."""
+
+        def act(tx: Tx) -> None:
+            row = tx.one("move_state")
+            if row is not None and row.move == number and row.state in (ARRIVING, COPIED):
+                self.target.lift_fence()
+                self.target.empty()
+                tx.run("move_forget", move=number, before=row.state)
+
+        _with_writers_stopped(self.target, act)
+
+    def take_back(self, row: Any) -> MoveReport:
+        if row.state == MOVED:
+            self._withdraw_target(row)
+        lifted = self._lift_source(row.move, row.state)
+        if not lifted:
+            raise errors.Moving("the move went on meanwhile", hint="look again", address=self.to)
+        if row.state == MOVING:
+            with suppress(errors.CoordinateError):  # it may be out of reach; it stays closed then
+                self._clear_target(row.move)
+        return self.report("undone")
+
+    def _withdraw_target(self, row: Any) -> None:
+        """Close the target for good, if it still is what came: whoever was sent there is sent back."""
+
+        def act(tx: Tx) -> None:
+            there = tx.one("move_state")
+            if there is None or there.move != row.move:
+                raise errors.InvalidState(
+                    f"{self.to} holds no board that came from here", hint="name it with --to; nothing was changed"
+                )
+            if there.state == WITHDRAWN:
+                return
+            self.target.lift_fence()
+            if there.state == ARRIVED:
+                self._refuse_if_written(there)
+            tx.run("move_pass", move=row.move, before=there.state, state=WITHDRAWN, opened_at=there.opened_at)
+            self.target.raise_fence(sentence(WITHDRAWN, self.from_))
+
+        _with_writers_stopped(self.target, act)
+
+    def _refuse_if_written(self, there: Any) -> None:
+        """Take the time back that holds were given, within the transaction: then the two sides are equal, or not."""
+        given = (there.opened_at - there.fenced_at).total_seconds()
+        for table, column in holds():
+            self.target.shift(table, column, seconds=-given, later_than=there.opened_at)
+        with self.source.transaction(writes=False):
+            changed = [table.name for table in TABLES if digest(self.source, table) != digest(self.target, table)]
+        if changed:
+            raise errors.InvalidState(
+                f"{self.to} has been written to since the move: {', '.join(changed)}",
+                hint="move it back instead: coordinate db move --from NEW --to ANOTHER; nothing was changed",
+                tables=changed,
+            )
+
+    def _still(self, found: int) -> None:
+        """Of two movers one goes on; the other finds that its step is not there any more."""
+        if found != 1:
+            raise errors.Moving(
+                "another move took this over, or undid it",
+                hint="let that one end; nothing was changed",
+                address=self.to,
+            )
+
+    def report(self, state: str) -> MoveReport:
+        return MoveReport(
+            state=state,
+            source=self.from_,
+            target=self.to,
+            tables=self.tables,
+            rows=sum(each.rows for each in self.tables.values()),
+            bytes=sum(each.bytes for each in self.tables.values()),
+            copy_seconds=round(self.copy_seconds, 3),
+            verify_seconds=round(self.verify_seconds, 3),
+            added_seconds=round(self.added, 3),
+            holds=self.holds,
+        )
+
+
+def _with_writers_stopped(side: Side, act: Callable[[Tx], R]) -> R:
+    """Act while nobody writes. It waits for running writers, two seconds at a time: others queue up behind it."""
+    deadline = time.monotonic() + FENCE_SECONDS
+    while True:
+        try:
+            with side.transaction(writes=True) as tx:
+                side.stop_writers()
+                return act(tx)
+        except errors.Busy as busy:
+            if time.monotonic() > deadline:
+                raise side.in_the_way(busy) from None
+        time.sleep(random.uniform(0.2, 1.0))
+
+
+def _not_again(row: Any) -> errors.CoordinateError:
+    if row.state == MOVED:
+        hint = "it is there; what was left unfinished goes on with: coordinate db move --resume"
+        return errors.Moved(sentence(MOVED, row.address), hint=hint, address=row.address)
+    hint = "if that mover was killed: coordinate db move --resume goes on, coordinate db move --undo gives up"
+    return errors.Moving(sentence(MOVING, row.address), hint=hint, address=row.address)

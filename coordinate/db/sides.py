@@ -1,0 +1,724 @@
+"""The two ends of a move, one class for each engine: read and write rows, fence a board, find what cannot move.
+
+Rows pass in one form that is the same on both: text as it is, whole numbers, 0 and 1, a moment as its one fixed-width
+text, JSON as its text; an event's id is its position in the one order. Tables and columns are those of `schema.py`:
+what is added there moves along by itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol
+from zlib import adler32, crc32
+
+from sqlalchemy import BigInteger, CheckConstraint, Column, Table, UniqueConstraint
+
+from coordinate import errors, inputs
+from coordinate.db import dialect
+from coordinate.db.engine import Database, Tx
+from coordinate.db.portable import kind_of
+from coordinate.db.schema import VERSION_TABLE, metadata
+
+PAGE = 500
+Row = tuple[Any, ...]
+Written = Iterator[tuple[int, int]]
+
+# What says how old the schema is and where the board is: each side has its own. Not written by anybody on a fenced one.
+_OF_ITS_OWN = ("schema_window", "board_move")
+TABLES: list[Table] = [
+    table for table in metadata.sorted_tables if "only" not in table.info and table.name not in _OF_ITS_OWN
+]
+_FENCED = [*(table.name for table in TABLES), "schema_window", VERSION_TABLE]
+_PREFIX = "coordinate_fence"
+
+# A btree entry of Postgres ends at 2,704 bytes; some of them are its header.
+_INDEXED_BYTES_MAX = 2_600
+_INTEGER_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A value that the other engine would refuse, or could not give back as it was."""
+
+    table: str
+    row: str
+    column: str
+    fault: str
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """How many rows a table has, how many bytes they say, and a checksum that does not depend on their order."""
+
+    rows: int
+    bytes: int
+    checksum: str
+
+
+class Side(Protocol):
+    """A board's database as a move sees it. All but `transaction` and what says so happens inside of one."""
+
+    engine: dialect.Engine
+
+    def transaction(self, *, writes: bool) -> Any:
+        """One transaction over a connection of its own: committed at the end, rolled back on an error of ours."""
+
+    def stop_writers(self) -> None:
+        """Let running writers finish, and hold up new ones until the transaction ends."""
+
+    def in_the_way(self, error: errors.CoordinateError) -> errors.CoordinateError:
+        """Who did not let go when `stop_writers` gave up. Outside of a transaction."""
+
+    def raise_fence(self, sentence: str) -> None: ...
+    def lift_fence(self) -> None: ...
+    def settle(self) -> None:
+        """See that every event has its position. Outside of a transaction, on a fenced board."""
+
+    def problems(self) -> list[str]:
+        """What hinders this role to fence and fill a board here."""
+
+    def make_room(self, *, dry_run: bool) -> list[str]:
+        """Where no board is yet: let one be made (or only look); what hinders it. Outside of a transaction."""
+
+    def faults(self) -> Iterator[Fault]: ...
+    def count(self, table: Table) -> int: ...
+    def pages(self, table: Table) -> Iterator[list[Row]]: ...
+    def lines(self, table: Table) -> Iterator[bytes]:
+        """The rows as COPY prints them: what was written one way is read back another way, on both sides."""
+
+    def empty(self) -> None: ...
+    def strip(self) -> list[str]:
+        """Take away indexes and foreign keys for as long as rows are written; what brings them back."""
+
+    def write(self, table: Table, pages: Iterator[list[Row]]) -> Written:
+        """Write rows; yields how many, and how many bytes."""
+
+    def run(self, sql: str) -> None: ...
+    def mark(self, table: Table) -> int:
+        """The highest id ever given in a table, also to what is gone."""
+
+    def set_mark(self, table: Table, mark: int) -> None: ...
+    def highest(self, table: Table, column: Column[Any]) -> int: ...
+    def open_feed(self) -> None:
+        """Let readers go on behind the events that came, which are committed by now."""
+
+    def shift(self, table: Table, column: Column[Any], *, seconds: float, later_than: datetime) -> int:
+        """Move the holds of a column that end later than a moment; how many there were."""
+
+
+def side_of(target: str) -> Side:
+    """The side for an address or a path. Nothing is opened yet."""
+    engine = dialect.open_engine(target, create=False, patience=30.0, synchronous="NORMAL", gate=True)
+    return PostgresSide(engine) if isinstance(engine, dialect.Postgres) else SQLiteSide(engine)
+
+
+def columns_of(table: Table) -> list[Column[Any]]:
+    """Those that both engines have."""
+    return [column for column in table.columns if "only" not in column.info]
+
+
+def has_mark(table: Table) -> bool:
+    return any(column.identity is not None for column in table.columns)
+
+
+def holds() -> Iterator[tuple[Table, Column[Any]]]:
+    """The times until which something is held."""
+    return ((table, column) for table in TABLES for column in table.columns if "hold" in column.info)
+
+
+def digest(side: Side, table: Table) -> Digest:
+    """Read a table once more, as lines that the database prints itself, and add up the checksums of the lines.
+
+    Two cheap sums instead of one cryptographic hash: they are there to see an accident, and while they are taken
+    nobody can work.
+    """
+    rows = size = first = second = 0
+    lines = side.lines(table)
+    while batch := list(islice(lines, PAGE)):
+        rows += len(batch)
+        size += sum(map(len, batch))
+        first += sum(map(crc32, batch))
+        second += sum(map(adler32, batch))
+    return Digest(rows, size, f"{first % 2**64:016x}{second % 2**64:016x}")
+
+
+class _Side:
+    """What both have in common: the connection of the transaction that is open."""
+
+    engine: dialect.Engine
+
+    def __init__(self, engine: dialect.Engine) -> None:
+        self.engine = engine
+        self.database = Database(engine)
+        self._connection: Any = None
+
+    @contextmanager
+    def transaction(self, *, writes: bool) -> Iterator[Tx]:
+        engine = self.engine
+        try:
+            self._connection = engine.connect()
+        except dialect.Interrupted as interrupted:
+            raise interrupted.error from None
+        try:
+            self._begin(writes=writes)
+            yield Tx(self.database, self._connection)
+            self._connection.execute("COMMIT")
+        except engine.driver_error as error:
+            raise self._in_our_words(error) from error
+        finally:
+            with suppress(engine.driver_error):
+                engine.close(self._connection)
+            if writes:
+                engine.leave()
+
+    def _begin(self, *, writes: bool) -> None:
+        raise NotImplementedError
+
+    def _in_our_words(self, error: Exception) -> Exception:
+        explained = self.engine.explain(error, committing=False)
+        return error if explained is None else explained.error
+
+    def _ask(self, sql: str, *params: Any) -> list[Row]:
+        return list(self.engine.execute(self._connection, sql, params).fetchall())
+
+    def run(self, sql: str) -> None:
+        self.engine.execute(self._connection, sql, ())
+
+    def count(self, table: Table) -> int:
+        return int(self._ask(f"SELECT count(*) FROM {table.name}")[0][0])
+
+    def highest(self, table: Table, column: Column[Any]) -> int:
+        return int(self._ask(f"SELECT coalesce(max({column.name}), 0) FROM {table.name}")[0][0])
+
+    def settle(self) -> None: ...
+    def open_feed(self) -> None: ...
+    def stop_writers(self) -> None: ...
+
+    def in_the_way(self, error: errors.CoordinateError) -> errors.CoordinateError:
+        return error
+
+
+# --- SQLite -----------------------------------------------------------------------------------------------------------
+
+_SHAPE = "'%Y-%m-%dT%H:%M:%fZ'"
+
+
+class SQLiteSide(_Side):
+    """A file. Its write transactions begin immediate, so that no other writer runs beside them."""
+
+    def _begin(self, *, writes: bool) -> None:
+        self._connection.execute("PRAGMA cache_size = -65536")
+        self.engine.begin(self._connection, writes=writes)
+
+    def problems(self) -> list[str]:
+        board = Path(self.engine.describe())
+        return [f"{path} may not be written" for path in (board, board.parent) if not os.access(path, os.W_OK)]
+
+    def make_room(self, *, dry_run: bool) -> list[str]:
+        folder = Path(self.engine.describe()).parent
+        there = next(path for path in (folder, *folder.parents) if path.exists())
+        if not os.access(there, os.W_OK):
+            return [f"{there} may not be written"]
+        if not dry_run:
+            folder.mkdir(parents=True, exist_ok=True)
+        return []
+
+    # The fence: three triggers a table. What RAISE says must be a literal, so they are made anew with what they say.
+
+    def raise_fence(self, sentence: str) -> None:
+        self.lift_fence()
+        for table in _FENCED:
+            for verb in ("INSERT", "UPDATE", "DELETE"):
+                self.run(
+                    f"CREATE TRIGGER {_PREFIX}_{table}_{verb.lower()} BEFORE {verb} ON {table}"
+                    f" BEGIN SELECT RAISE(ABORT, {_quoted(sentence)}); END"
+                )
+
+    def lift_fence(self) -> None:
+        found = self._ask(f"SELECT name FROM sqlite_master WHERE type = 'trigger' AND name GLOB '{_PREFIX}_*'")
+        for (name,) in found:
+            self.run(f"DROP TRIGGER {name}")
+
+    # Rows.
+
+    def pages(self, table: Table) -> Iterator[list[Row]]:
+        cursor = self._connection.execute(f"SELECT {_names(table)} FROM {table.name}")
+        while page := cursor.fetchmany(PAGE):
+            yield page
+
+    def lines(self, table: Table) -> Iterator[bytes]:
+        form = "\t".join("%s" for _ in columns_of(table)) + "\n"
+        printed = ", ".join(map(_printed, columns_of(table)))
+        for (line,) in self._connection.execute(f"SELECT CAST(printf('{form}', {printed}) AS BLOB) FROM {table.name}"):
+            yield line
+
+    def empty(self) -> None:
+        for table in reversed(TABLES):
+            self.run(f"DELETE FROM {table.name}")
+
+    def strip(self) -> list[str]:
+        found = self._ask("SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL")
+        for name, _ in found:
+            self.run(f"DROP INDEX {name}")
+        return [sql for _, sql in found]
+
+    def write(self, table: Table, pages: Iterator[list[Row]]) -> Written:
+        binds = ", ".join("?" for _ in columns_of(table))
+        insert = f"INSERT INTO {table.name} ({_names(table)}) VALUES ({binds})"
+        size = self._bytes()
+        for page in pages:
+            self._connection.executemany(insert, page)
+            before, size = size, self._bytes()
+            yield len(page), size - before
+
+    def _bytes(self) -> int:
+        return int(self._ask("PRAGMA page_count")[0][0]) * int(self._ask("PRAGMA page_size")[0][0])
+
+    def mark(self, table: Table) -> int:
+        highest = f"(SELECT coalesce(max(id), 0) FROM {table.name})"
+        given = f"coalesce((SELECT seq FROM sqlite_sequence WHERE name = '{table.name}'), 0)"
+        return int(self._ask(f"SELECT max({highest}, {given})")[0][0])
+
+    def set_mark(self, table: Table, mark: int) -> None:
+        self._ask("DELETE FROM sqlite_sequence WHERE name = ?", table.name)
+        self._ask("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", table.name, mark)
+
+    def shift(self, table: Table, column: Column[Any], *, seconds: float, later_than: datetime) -> int:
+        where, more = column.info["hold"]
+        moved = self._connection.execute(
+            f"UPDATE {table.name} SET {column.name} = strftime({_SHAPE}, {column.name}, ? || ' seconds')"
+            f" WHERE ({where}) AND strftime({_SHAPE}, {column.name}, ({more}) || ' seconds') > ?",
+            (seconds, dialect.format_instant(later_than)),
+        )
+        return int(moved.rowcount)
+
+    # What Postgres would refuse. One pass in SQL for each table; the rows it names are few.
+
+    def faults(self) -> Iterator[Fault]:
+        self._connection.create_function("json_fault", 1, _json_fault, deterministic=True)
+        self._connection.text_factory = lambda raw: raw.decode(errors="backslashreplace")
+        for table in TABLES:
+            yield from self._refused(table)
+            yield from self._undecodable(table)
+
+    def _refused(self, table: Table) -> Iterator[Fault]:
+        rules = list(_rules(table))
+        found = self._connection.execute(
+            f"SELECT {_row_name(table)}, {', '.join(f'({condition}) IS TRUE' for *_, condition in rules)}"
+            f" FROM {table.name} WHERE {' OR '.join(f'({condition})' for *_, condition in rules)}"
+        )
+        for row, *broken in found:
+            for (column, fault, _), is_broken in zip(rules, broken, strict=True):
+                if is_broken:
+                    yield Fault(table.name, str(row), column, fault)
+
+    def _undecodable(self, table: Table) -> Iterator[Fault]:
+        """Text that is no UTF-8, lone surrogates among it: SQLite stores it, and no program can read it."""
+        texts = [column.name for column in columns_of(table) if kind_of(column.type) != "integer"]
+        if self._decodes(f"SELECT {', '.join(texts)} FROM {table.name}"):
+            return
+        blobs = ", ".join(f"CASE WHEN typeof({name}) = 'text' THEN CAST({name} AS BLOB) END" for name in texts)
+        for row, *values in self._connection.execute(f"SELECT {_row_name(table)}, {blobs} FROM {table.name}"):
+            for name, value in zip(texts, values, strict=True):
+                if value is not None and not _is_text(value):
+                    yield Fault(
+                        table.name, str(row), name, "is not UTF-8 text (half of a surrogate pair, or other bytes)"
+                    )
+
+    def _decodes(self, sql: str) -> bool:
+        kept, self._connection.text_factory = self._connection.text_factory, str
+        try:
+            deque(self._connection.execute(sql), maxlen=0)
+        except (sqlite3.OperationalError, UnicodeDecodeError):
+            return False
+        else:
+            return True
+        finally:
+            self._connection.text_factory = kept
+
+
+def _rules(table: Table) -> Iterator[tuple[str, str, str]]:
+    """Column, what is wrong with its value, and the condition under which it is."""
+    for column in columns_of(table):
+        name = column.name
+        for fault, condition in _VALUE_RULES[kind_of(column.type)](name, column):
+            yield name, fault, f"{name} IS NOT NULL AND {condition}"
+        if not column.nullable:
+            yield name, "is missing", f"{name} IS NULL"
+    for link in table.foreign_key_constraints:
+        pairs = [(key.parent.name, key.column.name) for key in link.elements]
+        parent = link.referred_table.name
+        given = " AND ".join(f"{table.name}.{name} IS NOT NULL" for name, _ in pairs)
+        same = " AND ".join(f"parent.{there} = {table.name}.{name}" for name, there in pairs)
+        missing = f"{given} AND NOT EXISTS (SELECT 1 FROM {parent} AS parent WHERE {same})"
+        yield ", ".join(name for name, _ in pairs), f"names no row of {parent}", missing
+    for check in table.constraints:
+        if isinstance(check, CheckConstraint):
+            yield str(check.name), "breaks this rule of the table", f"NOT ({check.sqltext})"
+    indexed = [[column.name for column in index.columns] for index in table.indexes if "only" not in index.info]
+    indexed += [
+        [column.name for column in each.columns] for each in table.constraints if isinstance(each, UniqueConstraint)
+    ]
+    for names in [*indexed, [column.name for column in table.primary_key.columns]]:
+        size = " + ".join(f"coalesce(length(CAST({name} AS BLOB)), 0)" for name in names)
+        yield (
+            ", ".join(names),
+            f"takes more than {_INDEXED_BYTES_MAX:,} bytes, too long for an index",
+            f"{size} > {_INDEXED_BYTES_MAX}",
+        )
+
+
+def _text_rules(name: str, column: Column[Any]) -> Iterator[tuple[str, str]]:
+    yield "is no text", f"typeof({name}) <> 'text'"
+    yield "contains a NUL character", f"typeof({name}) = 'text' AND instr({name}, char(0)) > 0"
+
+
+def _integer_rules(name: str, column: Column[Any]) -> Iterator[tuple[str, str]]:
+    yield "is no whole number", f"typeof({name}) <> 'integer'"
+    if not isinstance(column.type, BigInteger):
+        low, high = -_INTEGER_MAX - 1, _INTEGER_MAX
+        yield "is too large", f"typeof({name}) = 'integer' AND {name} NOT BETWEEN {low} AND {high}"
+
+
+def _boolean_rules(name: str, column: Column[Any]) -> Iterator[tuple[str, str]]:
+    yield "is neither 0 nor 1", f"(typeof({name}) <> 'integer' OR {name} NOT IN (0, 1))"
+
+
+def _instant_rules(name: str, column: Column[Any]) -> Iterator[tuple[str, str]]:
+    # Adding nothing makes SQLite look at the calendar: it would print the 30th of February as it came.
+    again = f"strftime({_SHAPE}, {name}, '+0 seconds')"
+    shaped = f"typeof({name}) = 'text' AND {name} IS {again} AND {name} >= '0001'"
+    yield "is no time of the form 2030-01-31T12:00:00.000Z", f"NOT ({shaped})"
+
+
+def _json_rules(name: str, column: Column[Any]) -> Iterator[tuple[str, str]]:
+    yield (
+        "is no JSON object or array",
+        f"CASE WHEN typeof({name}) <> 'text' THEN 1 WHEN instr({name}, char(0)) > 0 THEN 1"
+        f" WHEN json_valid({name}) THEN json_type({name}) NOT IN ('object', 'array') ELSE 1 END",
+    )
+    # An escaped NUL or surrogate, a bare control character: rare enough to be looked at by Python.
+    doubtful = (
+        f"instr({name}, '\\u0000') > 0 OR instr(lower({name}), '\\ud') > 0"
+        f" OR {name} GLOB '*[' || char(1) || '-' || char(31) || ']*'"
+    )
+    yield (
+        "holds a NUL or half of a surrogate pair within its JSON",
+        f"CASE WHEN {doubtful} THEN json_fault({name}) ELSE 0 END",
+    )
+
+
+def _bytes_rules(name: str, column: Column[Any]) -> Iterator[tuple[str, str]]:
+    yield "is no row of bytes", f"typeof({name}) <> 'blob'"
+
+
+_VALUE_RULES: dict[str, Callable[[str, Column[Any]], Iterator[tuple[str, str]]]] = {
+    "text": _text_rules,
+    "integer": _integer_rules,
+    "boolean": _boolean_rules,
+    "instant": _instant_rules,
+    "json": _json_rules,
+    "bytes": _bytes_rules,
+}
+
+
+def _json_fault(text: str) -> bool:
+    try:
+        value = json.loads(text)
+        inputs.payload(value if isinstance(value, dict) else {"": value})
+    except (ValueError, RecursionError):
+        return True
+    except errors.InvalidInput as refused:
+        return "NUL" in refused.message or "surrogate" in refused.message
+    return False
+
+
+def _is_text(value: bytes | int | float) -> bool:
+    try:
+        return not isinstance(value, bytes) or value.decode() is not None
+    except UnicodeDecodeError:
+        return False
+
+
+# What COPY escapes, the escape itself first. Hardly a value has any of it, so one look comes before the seven.
+_ESCAPED = {92: r"\\", 8: r"\b", 9: r"\t", 10: r"\n", 11: r"\v", 12: r"\f", 13: r"\r"}
+
+
+def _printed(column: Column[Any]) -> str:
+    """A value as COPY prints it."""
+    name = column.name
+    match kind_of(column.type):
+        case "text" | "json":
+            escaped = name
+            for code, shown in _ESCAPED.items():
+                escaped = f"replace({escaped}, char({code}), '{shown}')"
+            any_of_it = "'*[' || char(8) || '-' || char(13) || '\\]*'"
+            return f"coalesce(CASE WHEN {name} GLOB {any_of_it} THEN {escaped} ELSE {name} END, '\\N')"
+        case "bytes":
+            return f"coalesce('\\\\x' || lower(hex({name})), '\\N')"
+    return f"coalesce({name}, '\\N')"
+
+
+def _names(table: Table) -> str:
+    return ", ".join(column.name for column in columns_of(table))
+
+
+def _row_name(table: Table) -> str:
+    """The key of a row as people write it: `TASK-1`, or `TASK-1, 3`."""
+    return " || ', ' || ".join(f"CAST({column.name} AS TEXT)" for column in table.primary_key.columns)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+# --- Postgres ---------------------------------------------------------------------------------------------------------
+
+_HOME = "to_regnamespace(quote_ident(current_schema()))"
+_LOCK_SECONDS = 2
+
+
+class PostgresSide(_Side):
+    """A schema. Each step is one transaction and leaves nothing in the session, so a pooler may stand between."""
+
+    def _begin(self, *, writes: bool) -> None:
+        """Not as short calls begin: no pipeline, in which nothing can be copied, and time for what is long."""
+        level = "READ COMMITTED READ WRITE" if writes else "REPEATABLE READ READ ONLY"
+        self._connection.execute(
+            f"BEGIN ISOLATION LEVEL {level};"
+            " SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL statement_timeout = 0;"
+            f" SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'; SET LOCAL maintenance_work_mem = '128MB'"
+        )
+
+    def _in_our_words(self, error: Exception) -> Exception:
+        state = getattr(error, "sqlstate", None) or ""
+        if state.startswith(("22", "23")):
+            return errors.CannotMove(
+                f"{self.engine.describe()} refuses a row: {str(error).splitlines()[0]}",
+                hint="coordinate db move --dry-run lists what must be put right first",
+            )
+        return super()._in_our_words(error)
+
+    def problems(self) -> list[str]:
+        home, creates, recovering = self._ask(
+            "SELECT current_schema(), has_schema_privilege(current_schema(), 'CREATE'), pg_is_in_recovery()"
+        )[0]
+        if recovering:
+            return ["the server is a standby and accepts no writes"]
+        if home is None:
+            return ["the role may use no schema of its search_path"]
+        owners = self._ask(
+            "SELECT string_agg(DISTINCT tableowner, ', ') FROM pg_tables WHERE schemaname = current_schema()"
+            " AND tablename = ANY ($1) AND NOT pg_has_role(tableowner, 'USAGE')",
+            [*_FENCED, "board_move"],
+        )[0][0]
+        found = (
+            []
+            if creates
+            else [f"the role may create nothing in schema {home}: GRANT CREATE ON SCHEMA {home} is missing"]
+        )
+        return [*found, f"the tables belong to {owners}: a move is for their owner"] if owners else found
+
+    def make_room(self, *, dry_run: bool) -> list[str]:
+        with self.transaction(writes=False):
+            return self.problems()
+
+    # The fence: one function, and one trigger a table that runs for every statement, whether it finds a row or not.
+
+    def stop_writers(self) -> None:
+        self.run(f"LOCK TABLE {', '.join([*_FENCED, 'board_move'])} IN SHARE ROW EXCLUSIVE MODE")
+
+    def in_the_way(self, error: errors.CoordinateError) -> errors.CoordinateError:
+        with self.transaction(writes=False):
+            found = self._ask(
+                "SELECT DISTINCT l.pid, a.state, a.application_name FROM pg_locks l"
+                f" JOIN pg_class c ON c.oid = l.relation AND c.relnamespace = {_HOME} AND c.relname = ANY ($1)"
+                " LEFT JOIN pg_stat_activity a ON a.pid = l.pid WHERE l.granted AND l.pid <> pg_backend_pid()"
+                " AND l.mode NOT IN ('AccessShareLock', 'RowShareLock')"
+                " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+                " AND (a.xact_start IS NULL OR a.xact_start < clock_timestamp() - make_interval(secs => $2))"
+                " ORDER BY 1",
+                [*_FENCED, "board_move"],
+                _LOCK_SECONDS - 0.5,
+            )
+        who = [f"{pid} ({', '.join(filter(None, (state, name))) or 'another role'})" for pid, state, name in found]
+        return errors.MigrationBlocked(
+            "the move could not stop the board's writers: one does not end its transaction; in the way:"
+            f" backend {', backend '.join(who) or 'gone meanwhile'}",
+            hint="nothing was changed; end that transaction (pg_stat_activity tells whose), then run it again",
+            blocked_by=[str(row[0]) for row in found],
+        )
+
+    def raise_fence(self, sentence: str) -> None:
+        self.run(
+            f"CREATE OR REPLACE FUNCTION {_PREFIX}() RETURNS trigger LANGUAGE plpgsql AS ${_PREFIX}$"
+            f" BEGIN RAISE EXCEPTION USING MESSAGE = {_quoted(sentence)}; END ${_PREFIX}$"
+        )
+        there = self._ask(
+            f"SELECT c.relname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid AND c.relnamespace = {_HOME}"
+            f" WHERE t.tgname = '{_PREFIX}'"
+        )
+        for table in _FENCED:
+            if (table,) not in there:
+                self.run(
+                    f"CREATE TRIGGER {_PREFIX} BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON {table}"
+                    f" FOR EACH STATEMENT EXECUTE FUNCTION {_PREFIX}()"
+                )
+
+    def lift_fence(self) -> None:
+        self.run(f"DROP FUNCTION IF EXISTS {_PREFIX}() CASCADE")
+
+    def settle(self) -> None:
+        while True:
+            with self.transaction(writes=True) as tx:
+                numbered = tx.one("events_number", batch=50_000)
+                left = self._ask(
+                    "SELECT count(*) FROM events e WHERE NOT EXISTS (SELECT FROM event_feed f WHERE f.event_id = e.id)"
+                )
+            if left[0][0] == 0:
+                return
+            if numbered is None or numbered.position is None:
+                time.sleep(0.05)  # a reader is at it
+
+    # Rows.
+
+    def pages(self, table: Table) -> Iterator[list[Row]]:
+        self.run(f"DECLARE moving NO SCROLL CURSOR FOR {self._select(table)}")
+        while page := self._ask(f"FETCH {PAGE} FROM moving"):
+            yield page
+        self.run("CLOSE moving")
+
+    def _select(self, table: Table) -> str:
+        wanted = ", ".join(self._read(table, column) for column in columns_of(table))
+        if table.name != "events":
+            return f"SELECT {wanted} FROM {table.name} AS r"
+        return f"SELECT {wanted} FROM events AS r JOIN event_feed AS f ON f.event_id = r.id ORDER BY f.position"
+
+    def _read(self, table: Table, column: Column[Any]) -> str:
+        if table.name == "events" and column.name == "id":
+            return "f.position"
+        match kind_of(column.type):
+            case "instant":
+                return f"to_char(r.{column.name} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
+            case "json":
+                return f"CAST(r.{column.name} AS TEXT)"
+            case "boolean":
+                return f"CAST(r.{column.name} AS INTEGER)"
+        return f"r.{column.name}"
+
+    def lines(self, table: Table) -> Iterator[bytes]:
+        with (
+            self._connection.cursor() as cursor,
+            cursor.copy(f"COPY ({self._select(table)}) TO STDOUT".encode()) as copy,
+        ):
+            yield from map(bytes, copy)
+
+    def empty(self) -> None:
+        self.run(f"TRUNCATE {', '.join(table.name for table in TABLES)}, event_feed")
+
+    def strip(self) -> list[str]:
+        """Also the links from row to row: checked once at the end, by a join, they cost a fifth."""
+        links = self._ask(
+            "SELECT conrelid::regclass::text, quote_ident(conname), pg_get_constraintdef(oid) FROM pg_constraint"
+            f" WHERE contype = 'f' AND connamespace = {_HOME} AND conrelid::regclass::text = ANY ($1) ORDER BY 1, 2",
+            [*_FENCED, "event_feed"],
+        )
+        indexes = self._ask(
+            "SELECT i.indexrelid::regclass::text, pg_get_indexdef(i.indexrelid) FROM pg_index i"
+            f" JOIN pg_class t ON t.oid = i.indrelid AND t.relnamespace = {_HOME} AND t.relname = ANY ($1)"
+            " WHERE NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conindid = i.indexrelid) ORDER BY 1",
+            [*_FENCED, "event_feed"],
+        )
+        for table, name, _ in links:
+            self.run(f"ALTER TABLE {table} DROP CONSTRAINT {name}")
+        for name, _ in indexes:
+            self.run(f"DROP INDEX {name}")
+        return [
+            *(definition for _, definition in indexes),
+            *(f"ALTER TABLE {table} ADD CONSTRAINT {name} {definition}" for table, name, definition in links),
+        ]
+
+    def write(self, table: Table, pages: Iterator[list[Row]]) -> Written:
+        from psycopg import RawCursor
+        from psycopg.copy import LibpqWriter
+
+        written = [0]
+
+        class Counting(LibpqWriter):
+            def write(self, data: Any) -> None:
+                written[0] += len(data)
+                super().write(data)
+
+        # FREEZE: nobody can see these rows before they are committed, so no reader must settle that later.
+        with RawCursor(self._connection) as cursor:
+            into = f"COPY {table.name} ({_names(table)}) FROM STDIN WITH (FREEZE)"
+            with cursor.copy(into.encode(), writer=Counting(cursor)) as copy:
+                for page in pages:
+                    before = written[0]
+                    for row in page:
+                        copy.write_row(row)
+                    yield len(page), written[0] - before
+        if table.name == "events":
+            self.run("INSERT INTO event_feed (position, event_id) SELECT id, id FROM events ORDER BY id")
+
+    def mark(self, table: Table) -> int:
+        if table.name == "events":
+            return int(self._ask("SELECT position FROM event_feed_state")[0][0])
+        given, used = self._ask(f"SELECT last_value, is_called FROM {self._sequence(table)}")[0]
+        highest = self._ask(f"SELECT coalesce(max(id), 0) FROM {table.name}")[0][0]
+        return max(int(given) if used else 0, int(highest))
+
+    def set_mark(self, table: Table, mark: int) -> None:
+        self._ask("SELECT setval(CAST($1 AS regclass), $2, $3)", self._sequence(table), max(mark, 1), mark > 0)
+        if table.name == "events":
+            self._ask("UPDATE event_feed_state SET position = $1 RETURNING id", mark)
+
+    def _sequence(self, table: Table) -> str:
+        named = f"quote_ident(current_schema()) || '.{table.name}'"
+        return str(self._ask(f"SELECT pg_get_serial_sequence({named}, 'id')")[0][0])
+
+    def open_feed(self) -> None:
+        # From here on the numbering looks at later transactions only, instead of at every event that came.
+        self.run(
+            "UPDATE event_feed_state SET snapshot = pg_current_snapshot(),"
+            " cluster = (SELECT system_identifier FROM pg_control_system())"
+        )
+
+    def shift(self, table: Table, column: Column[Any], *, seconds: float, later_than: datetime) -> int:
+        where, more = column.info["hold"]
+        second = "interval '1 second'"
+        moved = self.engine.execute(
+            self._connection,
+            f"UPDATE {table.name} SET {column.name} = {column.name} + CAST($1 AS DOUBLE PRECISION) * {second}"
+            f" WHERE ({where}) AND {column.name} + ({more}) * {second} > CAST($2 AS TIMESTAMPTZ)",
+            (seconds, later_than),
+        )
+        return int(moved.rowcount)
+
+    def faults(self) -> Iterator[Fault]:
+        """What a file could not give back: a time that is finer than a millisecond, or outside of the calendar."""
+        for table in TABLES:
+            for column in columns_of(table):
+                name = column.name
+                if kind_of(column.type) == "instant":
+                    wrong = (
+                        f"NOT isfinite({name}) OR {name} <> date_trunc('milliseconds', {name})"
+                        f" OR {name} < '0001-01-01Z' OR {name} >= '10000-01-01Z'"
+                    )
+                    fault = "is no time in whole milliseconds of the years 1 to 9999"
+                elif kind_of(column.type) == "json":
+                    wrong, fault = f"json_typeof({name}) NOT IN ('object', 'array')", "is no JSON object or array"
+                else:
+                    continue
+                for (row,) in self._ask(f"SELECT {_row_name(table)} FROM {table.name} WHERE {wrong} LIMIT 10000"):
+                    yield Fault(table.name, str(row), name, fault)

@@ -1,0 +1,500 @@
+"""A board moves to another database and back: everything comes, nothing else does, and whoever writes is told."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import coordinate
+from coordinate import Coordinator, errors
+from coordinate.db import dialect, move
+from coordinate.db.sides import TABLES, columns_of, holds
+from tests.postgres import Server
+from tests.tables import connect, is_postgres, nothing_changes, rows, run
+
+ODD = "Größe, 長さ 🚀 'quotes' \"and\" \\N \\u0000 %s\ttab\nline\r\x0b end"
+HELD = {(table.name, column.name) for table, column in holds()}
+
+
+@pytest.fixture
+def other_url(engine: str, postgres: Server, request: pytest.FixtureRequest) -> str:
+    """An empty place on the other engine."""
+    return str(request.getfixturevalue("pg_url" if engine == "sqlite" else "sqlite_url"))
+
+
+@pytest.fixture
+def third_url(engine: str, postgres: Server, tmp_path: Path) -> Iterator[str]:
+    """An empty place on the same engine as the board."""
+    if engine == "sqlite":
+        yield str(tmp_path / "it's third.db")
+        return
+    with postgres.schema() as url:
+        yield url
+
+
+@pytest.fixture
+def lived(board_url: str, engine: str) -> str:
+    """A board on which a bit of everything has happened."""
+    with coordinate.connect(board_url, agent="alice") as c:
+        c.set_project_defaults(name="Ünïcode", lease_seconds=1_800)
+        session = c.register(host="h", pid=7).id
+        first = c.dispatch(title="Größe 長さ 🚀", body=ODD, role="worker", project="Ünïcode", dedup_key="once").task
+        second = c.dispatch(title="Waits", role="worker", depends_on=[first.id]).task
+        scoped = c.dispatch(title="Scoped", role="scoped", scopes=["src/größe/**"]).task
+        third = c.dispatch(title="Held", role="held").task
+        c.dispatch(title="Later", role="worker", not_before=datetime(2090, 1, 1, tzinfo=UTC))
+        done = c.claim_task(task=first.id)
+        c.log_progress(handle=done, note=ODD)
+        c.complete(handle=done, result=ODD)
+        c.claim_task(task=third.id, lease_seconds=600, session=session)
+        c.claim_task(task=scoped.id, agent="bob")
+        c.open_worktree(task=scoped.id, branch="b", root="/wt", agent="bob")
+        c.complete(handle=c.claim_task(task=second.id), review=True)
+        c.acquire_lock(name="deploy", ttl_seconds=500, session=session)
+        c.counter_next(kind="item", floor=41)
+        c.emit(event_type="learned", payload={"text": ODD, "n": [1, 2.5, None, True]}, message=ODD, ttl_seconds=None)
+        c.mark_applied(stream="s", event_keys=["k"])
+        c.next_events(consumer="reader", from_start=True, limit=5)
+        c.ack(consumer="reader", position=3)
+    return board_url
+
+
+def told(url: str, *, but: set[tuple[str, str]] = frozenset()) -> dict[str, list[Any]]:  # type: ignore[assignment]
+    """Every row, read by the bare driver and put into one form; an event's id is its position."""
+    found = {}
+    with closing(connect(url)) as connection:
+        for table in TABLES:
+            names = [column.name for column in columns_of(table) if (table.name, column.name) not in but]
+            asked = ", ".join(f"r.{name}" for name in names)
+            if table.name == "events":
+                asked = asked.replace("r.id", "f.position", 1) + " FROM events r JOIN event_feed f ON f.event_id = r.id"
+            else:
+                asked += f" FROM {table.name} r"
+            cells = [
+                [_plain(name, value) for name, value in zip(names, row, strict=True)]
+                for row in connection.execute(f"SELECT {asked}")
+            ]
+            found[table.name] = sorted(cells, key=repr)
+    return found
+
+
+def _plain(name: str, value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(value, bool):
+        return int(value)
+    if name in ("payload", "options") and isinstance(value, str):
+        return json.loads(value)
+    return value
+
+
+def test_everything_moves_and_comes_back_as_it_was(lived: str, other_url: str, third_url: str) -> None:
+    before = told(lived, but=HELD)
+    assert all(
+        before[table] for table in ("worktrees", "leases", "event_cursors", "sessions", "applied_events", "attempts")
+    )
+    there = move.move(lived, other_url)
+    assert told(other_url, but=HELD) == before
+    back = move.move(other_url, third_url)
+    assert told(third_url, but=HELD) == before
+    held = {table for table, _ in HELD}
+    same = {name: each.checksum for name, each in there.tables.items() if name not in held}
+    assert same == {name: back.tables[name].checksum for name in same}
+    assert {name: each.rows for name, each in there.tables.items()} == {name: len(before[name]) for name in before}
+    assert there.rows == sum(map(len, before.values()))
+    assert there.bytes > 0
+
+
+def test_all_numbers_go_on_above_everything_ever_used(lived: str, engine: str, other_url: str) -> None:
+    """MV-04, SQ-22: gaps, pruned maxima, ids beyond 2^31; one of everything is made at the first try."""
+    high = 2**31 + 5
+    with coordinate.connect(lived, agent="alice") as c:
+        c.comment(task="TASK-1", text="gone")
+        c.counter_next(kind="item", floor=high)
+        fence = c.acquire_lock(name="gone").fence
+        position = c.next_events(consumer="reader", limit=500).events[-1].id
+    for table in ("notes", "history", "worktrees", "leases"):
+        _set_mark(lived, engine, table, high)
+    run(lived, "DELETE FROM notes WHERE content = 'gone'", "UPDATE counters SET value = 3 WHERE kind = 'task'")
+    newest = rows(lived, "SELECT max(number) FROM tasks")[0][0]
+    move.move(lived, other_url)
+    with coordinate.connect(other_url, agent="carol") as c:
+        made = c.dispatch(title="new", role="new").task
+        assert made.number == newest + 1, "the counter had been set back"
+        claim = c.claim_task(task=made.id)
+        c.comment(task=made.id, text="new")
+        assert c.open_worktree(task=claim.handle, branch="n", root="/n", patterns=["other"]).worktree
+        assert c.acquire_lock(name="new").fence > fence
+        assert c.counter_next(kind="item") == [high + 2]
+        events = c.next_events(consumer="reader", limit=500).events
+        assert min(event.id for event in events if event.agent == "carol") > position
+        assert len({event.id for event in events}) == len(events)
+    for table, column in (("notes", "content"), ("worktrees", "branch")):
+        assert rows(other_url, f"SELECT id FROM {table} WHERE {column} LIKE 'n%' AND id > {high}"), table
+    assert rows(other_url, f"SELECT 1 FROM history WHERE task_id = '{made.id}' AND id <= {high}") == []
+
+
+def _set_mark(url: str, engine: str, table: str, value: int) -> None:
+    if engine == "sqlite":
+        run(url, f"UPDATE sqlite_sequence SET seq = {value} WHERE name = '{table}'")
+    else:
+        run(url, f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), {value})")
+
+
+def test_readers_go_on_where_they_were(lived: str, other_url: str) -> None:
+    """Events in readers' futures, delivered and acknowledged apart, and the claim that a worker holds."""
+    with coordinate.connect(lived, agent="alice") as c:
+        expected = c.next_events(consumer="reader", limit=500).events
+        held = c.mine()
+    move.move(lived, other_url)
+    with coordinate.connect(other_url, agent="alice") as c:
+        batch = c.next_events(consumer="reader", limit=500)
+        assert batch.acknowledged == 3
+        assert batch.gap is None
+        assert batch.events == expected
+        assert [each.handle for each in c.mine()] == [each.handle for each in held]
+        for each in held:
+            c.complete(handle=each.handle)
+        assert [event.event for event in c.next_events(consumer="reader", limit=500).events[len(expected) :]] == [
+            "task.completed"
+        ] * len(held)
+
+
+def test_what_was_live_at_the_fence_gets_the_time_back_and_what_was_not_does_not(lived: str, other_url: str) -> None:
+    with coordinate.connect(lived, agent="dave") as c:
+        dead = c.claim_task(task=c.dispatch(title="Dead", role="dead").task.id).task.id
+    run(lived, f"UPDATE tasks SET lease_until = '2001-01-01T00:00:00.000Z' WHERE id = '{dead}'")
+    before = _holds(lived)
+    report = move.move(lived, other_url)
+    after = _holds(other_url)
+    assert report.added_seconds > 0
+    assert report.holds == 4, "two claims, a lock, a session; the scope of a worktree ends with that"
+    moved = {key for key in before if after[key] != before[key]}
+    assert {after[key] - before[key] for key in moved} == {timedelta(seconds=report.added_seconds)}
+    assert ("tasks", dead) not in moved
+    assert len(moved) == report.holds
+
+
+def _holds(url: str) -> dict[tuple[str, Any], datetime]:
+    found = {}
+    for table, column in holds():
+        for key, value in rows(
+            url, f"SELECT {next(iter(table.primary_key.columns)).name}, {column.name} FROM {table.name}"
+        ):
+            if value is not None:
+                found[table.name, key] = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+    return found
+
+
+# --- the fence --------------------------------------------------------------------------------------------------------
+
+
+def test_writers_are_told_while_it_moves_and_where_it_is_afterwards(lived: str, other_url: str) -> None:
+    """MV-07: exit 5 and then 7, with the address; readers read; a call that would change nothing is told as well."""
+    seen: list[str] = []
+    with coordinate.connect(lived, agent="alice") as c:
+
+        def look(doing: str, *_: object) -> None:
+            if not seen:
+                seen.append(doing)
+                _writers_are_told(c, lived, errors.Moving)
+
+        move.move(lived, other_url, progress=look)
+        assert seen
+        told_of = _writers_are_told(c, lived, errors.Moved)
+        assert told_of.exit_status == 7
+        assert (
+            told_of.facts["address"]
+            == dialect.open_engine(other_url, create=False, patience=1, synchronous="FULL").address()
+        )
+    with coordinate.connect(lived) as c:
+        assert any("has moved to" in warning for warning in c.database.warnings)
+    with coordinate.connect(str(told_of.facts["address"]), agent="alice") as c:
+        c.dispatch(title="goes on", role="worker")
+
+
+def _writers_are_told(c: Coordinator, url: str, kind: type[errors.CoordinateError]) -> errors.CoordinateError:
+    refused: list[errors.CoordinateError] = []
+    with nothing_changes(url):
+        for call in (
+            lambda: c.dispatch(title="x", role="worker"),
+            lambda: c.claim_next(role="nobody"),
+            lambda: c.complete(handle="TASK-1@9"),  # stale here; where the board is, it may be current
+            lambda: c.acquire_lock(name="deploy", agent="eve"),
+            lambda: c.next_events(consumer="reader"),
+        ):
+            with pytest.raises(kind) as caught:
+                call()
+            refused.append(caught.value)
+        assert c.view(task="TASK-1").task.body == ODD
+        assert c.tail_events(after=0)[0]
+        with (
+            closing(connect(url)) as program_of_any_version,
+            pytest.raises(Exception, match=r"this board (is moving|has moved) to"),
+        ):
+            program_of_any_version.execute("UPDATE tasks SET title = 'x' WHERE id = 'TASK-1'")
+    return refused[0]
+
+
+def test_inside_a_callers_transaction_the_fence_speaks_too(lived: str, other_url: str) -> None:
+    move.move(lived, other_url)
+    with coordinate.connect(lived, agent="alice") as c, closing(connect(lived)) as raw:
+        raw.execute("BEGIN")
+        for call in (lambda inner: inner.dispatch(title="x", role="w"), lambda inner: inner.claim_next(role="nobody")):
+            with pytest.raises(errors.Moved):
+                call(c.using(raw))
+        raw.execute("ROLLBACK")
+
+
+def test_a_moved_board_is_not_moved_upgraded_or_adopted_into_again(lived: str, other_url: str, third_url: str) -> None:
+    move.move(lived, other_url)
+    with pytest.raises(errors.Moved):
+        move.move(lived, third_url)
+    with pytest.raises(errors.Moved):
+        move.move(lived, third_url, resume=True)
+    assert move.move(lived, other_url, resume=True).state == "moved", "nothing was left to do"
+
+
+# --- the checks -------------------------------------------------------------------------------------------------------
+
+
+def test_every_value_that_postgres_would_refuse_is_listed_and_nothing_is_written(
+    tmp_path: Path, sqlite_template: Path, pg_url: str, postgres: Server
+) -> None:
+    """MV-01, MV-03, MV-05: the counts are those of what was planted; the other board stays empty."""
+    board = tmp_path / "board.db"
+    board.write_bytes(sqlite_template.read_bytes())
+    with coordinate.connect(board, agent="alice") as c:
+        for number in range(12):
+            c.dispatch(title=f"T{number}", role="worker")
+        c.emit(event_type="fine", payload={"literal": "\\u0000", "surrogates": "🚀"})
+    planted = {
+        ("tasks", "TASK-1", "title"): "'a' || char(0) || 'b'",
+        ("tasks", "TASK-2", "revision"): "'abc'",
+        ("tasks", "TASK-3", "attempt"): "9223372036854775807",
+        ("tasks", "TASK-4", "scoped"): "'maybe'",
+        ("tasks", "TASK-5", "body"): "CAST(x'61eda080' AS TEXT)",
+        ("tasks", "TASK-6", "created_at"): "'2030-01-31 12:00:00'",
+        ("tasks", "TASK-7", "not_before"): "1900000000",
+        ("tasks", "TASK-8", "updated_at"): "'2030-02-30T12:00:00.000Z'",
+        ("tasks", "TASK-9", "not_before"): "'2030-01-31T12:00:00+02:00'",
+        ("tasks", "TASK-10", "dedup_key"): "printf('%.5000c', 'x')",
+        ("tasks", "TASK-11", "result"): "x'00ff'",
+        ("events", "1", "payload"): '\'{"a": "x\\u0000"}\'',
+        ("events", "2", "payload"): '\'{"a": "\\ud800"}\'',
+        ("events", "3", "payload"): "'[1'",
+        ("events", "4", "message"): "char(0)",
+    }
+    run(
+        str(board),
+        *(
+            f"UPDATE {table} SET {column} = {value} WHERE id = '{row}'"
+            for (table, row, column), value in planted.items()
+        ),
+    )
+    run(
+        str(board),
+        "PRAGMA foreign_keys = OFF",
+        "INSERT INTO notes (task_id, author, content, created_at)"
+        " VALUES ('TASK-99', 'a', 'orphan', '2030-01-01T00:00:00.000Z')",
+        "PRAGMA ignore_check_constraints = ON",
+        "UPDATE tasks SET priority = 5000 WHERE id = 'TASK-12'",
+    )
+    for dry_run in (True, False):
+        with pytest.raises(errors.CannotMove) as refused:
+            move.move(str(board), pg_url, dry_run=dry_run)
+        assert rows(str(board), "SELECT * FROM board_move") == []
+        values = refused.value.facts["values"]
+        assert isinstance(values, list)
+        found = [(each["table"], each["row"], each["column"]) for each in values if isinstance(each, dict)]
+        orphan = ("notes", "1", "task_id")
+        assert {each for each in found if each[2] != "ck_tasks_priority"} == {*planted, orphan}
+        assert ("tasks", "TASK-12", "ck_tasks_priority") in found
+        assert refused.value.facts["values_count"] == len(found) == len(set(found)) == len(planted) + 2
+        assert rows(pg_url, "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()") == [(0,)]
+    with coordinate.connect(board, agent="alice") as c:
+        c.dispatch(title="not fenced", role="worker")
+
+
+def test_times_that_a_file_could_not_give_back_are_listed(
+    pg_url: str, postgres_script: str | None, sqlite_url: str
+) -> None:
+    """MV-05, on the way back."""
+    from tests.conftest import create_board_on_postgres
+
+    create_board_on_postgres(pg_url, postgres_script)
+    with coordinate.connect(pg_url, agent="alice") as c:
+        for _ in range(3):
+            c.dispatch(title="T", role="worker")
+    run(
+        pg_url,
+        "UPDATE tasks SET created_at = '2030-01-01 00:00:00.123456Z' WHERE id = 'TASK-1'",
+        "UPDATE tasks SET not_before = 'infinity' WHERE id = 'TASK-2'",
+    )
+    with pytest.raises(errors.CannotMove) as refused:
+        move.move(pg_url, sqlite_url)
+    assert refused.value.facts["values_count"] == 2
+    assert not Path(sqlite_url).exists()
+
+
+def test_one_report_names_all_that_stands_in_the_way(lived: str, engine: str, other_url: str) -> None:
+    """MV-08: the other place is not empty; the rest is told with it."""
+    with coordinate.connect(other_url, agent="alice", create=True) as c:
+        c.dispatch(title="mine", role="worker")
+    if engine == "sqlite":
+        run(lived, "UPDATE tasks SET title = 'a' || char(0) WHERE id = 'TASK-1'")
+    with (
+        nothing_changes(lived),
+        nothing_changes(other_url),
+        pytest.raises(errors.CannotMove, match="not empty") as refused,
+    ):
+        move.move(lived, other_url)
+    assert refused.value.facts["values_count"] == (1 if engine == "sqlite" else 0)
+    with pytest.raises(errors.CannotMove, match="the same"):
+        move.move(lived, lived)
+    with pytest.raises(errors.CannotMove, match="does not answer"):
+        move.move(lived, "postgresql://nobody@127.0.0.1:1/none")
+
+
+def test_a_dry_run_changes_nothing_and_says_that_it_could(lived: str, engine: str, other_url: str) -> None:
+    with nothing_changes(lived):
+        assert move.move(lived, other_url, dry_run=True).state == "checked"
+    assert rows(lived, "SELECT state FROM board_move") == []
+    if engine == "sqlite":
+        assert rows(other_url, "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()") == [(0,)]
+    else:
+        assert not Path(other_url).exists()
+
+
+# --- what goes wrong --------------------------------------------------------------------------------------------------
+
+
+def test_a_copy_that_was_tampered_with_is_noticed_and_the_board_stays(
+    lived: str, other_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MV-08: the comparison reads both sides anew."""
+    before = told(lived, but=HELD)
+    verify = move._Ends._verify
+
+    def tampered(ends: Any) -> None:
+        if is_postgres(other_url):
+            run(
+                other_url,
+                "ALTER TABLE notes DISABLE TRIGGER ALL",
+                "UPDATE notes SET content = content || ' ' WHERE id = 1",
+            )
+        else:
+            run(
+                other_url,
+                "DROP TRIGGER coordinate_fence_notes_update",
+                "UPDATE notes SET content = content || ' ' WHERE id = 1",
+            )
+        verify(ends)
+
+    monkeypatch.setattr(move._Ends, "_verify", tampered)
+    with pytest.raises(errors.CopyDiffers, match=r"notes") as refused:
+        move.move(lived, other_url)
+    assert refused.value.exit_status == 1
+    monkeypatch.undo()
+    assert told(lived, but=HELD) == before
+    assert {table for table, found in told(other_url).items() if found} == set(), "as empty as it was"
+    with coordinate.connect(lived, agent="alice") as c:
+        c.dispatch(title="goes on", role="worker")
+    assert move.move(lived, other_url).state == "moved"
+
+
+def test_a_board_that_is_not_whole_is_none(lived: str, other_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody reads or writes a copy before the old board has said where it is."""
+    looked = []
+
+    def look(ends: Any, number: str) -> None:
+        for make in (False, True):
+            with pytest.raises(errors.Moving, match="not whole yet"):
+                coordinate.connect(other_url, agent="eve", create=make)
+        looked.append(number)
+        send_on(ends, number)
+
+    send_on = move._Ends._send_on
+    monkeypatch.setattr(move._Ends, "_send_on", look)
+    move.move(lived, other_url)
+    assert looked
+
+
+def test_undo_leads_back_while_nothing_was_written_and_not_afterwards(lived: str, other_url: str) -> None:
+    before = told(lived, but=HELD)
+    move.move(lived, other_url)
+    with coordinate.connect(other_url, agent="alice") as c:
+        c.list_tasks()  # a look is no change
+        assert move.undo(lived).state == "undone"
+        with pytest.raises(errors.Moved, match="moved back"):
+            c.dispatch(title="x", role="worker")
+    assert told(lived, but=HELD) == before
+    with pytest.raises(errors.InvalidState, match="has not moved"):
+        move.undo(lived)
+    with coordinate.connect(lived, agent="alice") as c:
+        c.dispatch(title="goes on", role="worker")
+    move.move(lived, other_url)
+    with coordinate.connect(other_url, agent="alice") as c:
+        c.dispatch(title="written", role="worker")
+    with nothing_changes(other_url), pytest.raises(errors.InvalidState, match="written to since"):
+        move.undo(lived)
+    with coordinate.connect(other_url, agent="alice") as c:
+        c.dispatch(title="still open", role="worker")
+
+
+def test_a_writer_that_does_not_end_stops_the_move_and_nobody_else(
+    board_url: str, engine: str, other_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PG-12, for a move: it gives up, names who stands in the way, and others write on."""
+    if engine == "sqlite":
+        monkeypatch.setenv("COORDINATE_BUSY_SECONDS", "1")
+        pytest.importorskip("sqlite3")
+    monkeypatch.setattr(move, "FENCE_SECONDS", 0.5)
+    with closing(connect(board_url)) as idle:
+        idle.execute("BEGIN" if engine == "postgresql" else "BEGIN IMMEDIATE")
+        idle.execute("UPDATE counters SET value = value WHERE kind = 'fence'")
+        with pytest.raises((errors.MigrationBlocked, errors.Busy)) as refused:
+            move.move(board_url, other_url)
+        if engine == "postgresql":
+            assert refused.value.facts["blocked_by"] == [str(idle.info.backend_pid)]
+            with coordinate.connect(board_url, agent="alice") as c:
+                c.counter_next(kind="others")
+        idle.execute("ROLLBACK")
+    assert move.move(board_url, other_url).state == "moved"
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (
+            "postgres://u:p%40ss@h:5/n?sslpassword=p@ss&options=-csearch_path%3Dteam",
+            "postgresql://u@h:5/n?options=-csearch_path%3Dteam",
+        ),
+        (
+            "postgresql://a,b/n?target_session_attrs=read-write&password=p@ss",
+            "postgresql:///n?host=a%2Cb&port=%2C&target_session_attrs=read-write",
+        ),
+        ("postgresql:///n?host=/run/pg&user=x%20y", "postgresql://x%20y@/n?host=%2Frun%2Fpg"),
+    ],
+)
+def test_an_address_is_told_without_its_secrets(given: str, shown: str) -> None:
+    engine = dialect.Postgres(given)
+    assert engine.address() == shown
+    assert dialect.Postgres(shown).address() == shown
+
+
+def test_a_file_in_which_nothing_may_be_written_is_told_before_anything_is_done(
+    tmp_path: Path, sqlite_template: Path
+) -> None:
+    board = tmp_path / "board.db"
+    board.write_bytes(sqlite_template.read_bytes())
+    with closing(sqlite3.connect(board)):
+        report = move.move(str(board), str(tmp_path / "new" / "deep.db"))
+    assert report.state == "moved"
