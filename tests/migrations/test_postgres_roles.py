@@ -191,7 +191,7 @@ def test_everything_is_made_in_the_first_schema_whatever_stands_in_the_others(
         fill(url)
         assert f"{HEAD} (head)" in alembic("current", url=url).stdout
         assert migrate.check(url) == []
-        assert len(rows(url)) == 19
+        assert len(rows(url)) == 27
         alembic("downgrade", "base", url=url)
         assert {kind: found for kind, found in catalog(url).items() if found} == {}
         alembic("upgrade", "head", url=url)
@@ -220,7 +220,7 @@ def test_a_blocked_migration_gives_up_soon_names_who_blocks_and_holds_nobody_up(
     )
     with coordinate.connect(pg_url, agent="alice") as c, psycopg.connect(pg_url, application_name="sleeper") as idle:
         c.dispatch(title="t", role="worker")
-        idle.execute("SELECT count(*) FROM tasks")
+        idle.execute("SELECT count(*) FROM tasks, tokens")
         latencies: list[float] = []
         done = threading.Event()
         reader = threading.Thread(target=list_tasks_until, args=(pg_url, done, latencies))
