@@ -40,12 +40,16 @@ class Call:
     @contextmanager
     def board(self) -> Iterator[Coordinator]:
         """The board that this call is about, open; what its session lost, or its database warns of, goes to stderr."""
+        from coordinate.errors import Moved
         from coordinate.service import connect
 
         with connect(self.target(), agent=self.agent, session=self.session, after_commit=self._after_commit) as board:
             self._board = board
             try:
                 yield board
+            except Moved:
+                board.database.warnings.clear()  # the error says it
+                raise
             finally:
                 if self.tells_losses:
                     self._tell_losses(board)

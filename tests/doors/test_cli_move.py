@@ -1,0 +1,39 @@
+"""`coordinate db move` from outside: what it prints, how it ends, and what a folder names afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import coordinate
+from tests.doors.command import Command
+
+
+def test_a_folders_board_moves_and_the_folder_names_the_new_place(tmp_path: Path) -> None:
+    folder, new = tmp_path / ".coordinate", tmp_path / 'new "place"' / "board.db"
+    folder.mkdir(mode=0o700)
+    old = folder / "board.db"
+    with coordinate.connect(old, agent="alice", create=True) as c:
+        c.dispatch(title="Größe 🚀", role="worker")
+    (folder / "config.toml").write_text('# ours\nbusy_seconds = 7\ndb = "board.db"\n')
+    command = Command("", tmp_path)
+    del command.environment["COORDINATE_DB"]
+    assert command("db", "move", "--to", str(new), "--dry-run").json["state"] == "checked"
+    assert not new.parent.exists()
+    report = command("db", "move", "--to", str(new), "--switch").json
+    assert (report["state"], report["target"], report["switched"]) == ("moved", str(new), str(folder / "config.toml"))
+    assert report["tables"]["tasks"]["rows"] == 1
+    kept = (folder / "config.toml").read_text().splitlines()
+    assert kept[1:] == ["# ours", "busy_seconds = 7"]
+    assert command("db", "where").json["database"] == str(new)
+    assert command("task", "claim-next", "--role", "worker", "--agent", "bob").json["claim"] == "TASK-1@1"
+    refused = command("task", "claim-next", "--role", "worker", "--agent", "bob", "--db", str(old))
+    assert (refused.status, refused.error["code"], refused.error["address"]) == (7, "moved", str(new))
+    undone = command("db", "move", "--undo", "--from", str(old))
+    assert (undone.status, undone.error["code"]) == (2, "invalid_state")
+
+
+def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
+    command = Command(str(tmp_path / "board.db"), tmp_path)
+    for arguments in ((), ("--undo", "--resume"), ("--undo", "--switch"), ("--to", "x.db", "--switch")):
+        refused = command("db", "move", *arguments)
+        assert (refused.status, refused.error["code"]) == (2, "usage"), arguments
