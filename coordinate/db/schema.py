@@ -165,6 +165,12 @@ tasks = Table(
     _partial("idx_tasks_review", "priority", "created_at", "number", where="status = 'IN_REVIEW'"),
     _partial("idx_tasks_dedup", "dedup_key", where="dedup_key IS NOT NULL", unique=True),
     Index("idx_tasks_project", "project", "status", "priority", "created_at", "number"),
+    # What left the queue leaves dead entries before what waits, so they are cleared away early.
+    postgresql_with={
+        "autovacuum_vacuum_scale_factor": "0",
+        "autovacuum_vacuum_threshold": "1000",
+        "vacuum_index_cleanup": "on",
+    },
 )
 
 task_dependencies = Table(

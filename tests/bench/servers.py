@@ -87,7 +87,7 @@ def drained(url: str, *, tasks: int, drained: int, patience: float = 180.0) -> F
     """
     coordinate.connect(url, create=True).close()
     fill_waiting(url, tasks)
-    fresh = _buffers(url)
+    fresh = buffers_of_a_claim(url)
     with psycopg.connect(url, autocommit=True) as connection:
         for first in range(0, drained, 1000):
             connection.execute(
@@ -95,9 +95,9 @@ def drained(url: str, *, tasks: int, drained: int, patience: float = 180.0) -> F
                 " WHERE number > %s AND number <= %s",
                 [first, first + 1000],
             )
-    at_once = _buffers(url)
+    at_once = buffers_of_a_claim(url)
     until = time.monotonic() + patience
-    while (settled := _buffers(url)) > 1.3 * fresh and time.monotonic() < until:
+    while (settled := buffers_of_a_claim(url)) > 1.3 * fresh and time.monotonic() < until:
         time.sleep(5)
     return Figure(
         f"buffers of a claim, {drained:,} of {tasks:,} drained / fresh",
@@ -110,7 +110,7 @@ def drained(url: str, *, tasks: int, drained: int, patience: float = 180.0) -> F
     )
 
 
-def _buffers(url: str) -> int:
+def buffers_of_a_claim(url: str) -> int:
     engine = Postgres(url)
     sql, bind = engine.binder(engine.library["claim_next"])
     taken: dict[str, Any] = {"role": "worker", "limit": 1, "lease_seconds": None, "agent": "x", "session": None}
