@@ -122,9 +122,11 @@ def claim_batch(
             aside += len(blockers) + looking.set_aside_ahead(blockers)
     if taken:
         return Look(_with_responses(tx, claims.claimed(tx, taken, queue.agent, session), queue.agent, session))
-    # A holder that died may be all that is in the way.
+    # A holder that died, or a human who did not answer in time, may be all that is in the way.
     swept = agents.end_stale(tx, limit=SWEEP_ALONG)[0]
-    more = stopped or aside > 0 or bool(swept)
+    # Not behind the lock of the scopes: whoever has the row of a task that waits for a human may wait for that lock.
+    overdue = [] if looking.projects else expire_asks(tx, limit=SWEEP_ALONG)
+    more = stopped or aside > 0 or bool(swept or overdue)
     return Look([], more=more, locked=not wait and claims.any_locked(tx, queue))
 
 

@@ -128,7 +128,7 @@ def _held(tx: Tx, name: str, project: str) -> Held:
     until = row.expires_at.isoformat(timespec="seconds").replace("+00:00", "Z")
     return Held(
         f"{row.agent} holds the lock {name} until {until}",
-        hint="wait for it with --wait; or show its fence or session, if it is yours",
+        hint="wait for it: coordinate lock acquire --wait; if it is yours, show its --fence or its session",
         holder=row.agent,
         session=row.session_id,
         until=until,

@@ -61,7 +61,7 @@ def close_worktree(
     if unsaved and not force:
         raise UnsavedWork(
             f"the worktree of {row.task_id} at {row.root} holds work that would be lost: {unsaved}",
-            hint="commit and merge it first; whoever decides to drop it says so with force, and is recorded",
+            hint="commit and merge it first; whoever decides to drop it says --force, and is recorded",
             task_id=row.task_id,
             branch=row.branch,
             root=row.root,

@@ -84,7 +84,7 @@ def board_upsert(
     if is_new and board_version is not None:
         raise _no_board(hand.board.title, hand.board.project)
     if not is_new and board_version != hand.board.revision:
-        raise _outdated(hand, f"it is at revision {hand.board.revision}, not {board_version}")
+        raise _outdated(hand, f"it is at revision {hand.board.revision}, not {_shown(board_version)}")
     stored = {row.label: row for row in tx.all("board_rows_lock", board_id=hand.board.id, labels=labels)}
     before = [row for row in stored.values() if row.removed_at is None]
     numbers = _mint(tx, sum(label not in stored for label in labels))
@@ -204,7 +204,7 @@ def board_advance(
     if row is None or row.removed_at is not None:
         raise _no_row(hand.board, given.label)
     if hand.board.revision != board_version:
-        raise _outdated(hand, f"it is at revision {hand.board.revision}, not {board_version}", row)
+        raise _outdated(hand, f"it is at revision {hand.board.revision}, not {_shown(board_version)}", row)
     written = _write(hand, row, given, int(row.position), iter(()), advances=True)
     return _settle(hand, [written], [], moved=False, is_new=False)
 
@@ -278,7 +278,7 @@ def _write(
         if given.revision is not None:
             raise _no_row(hand.board, given.label)
     elif given.revision not in (None, row.revision):
-        raise _outdated(hand, f"its row {row.label} is at revision {row.revision}, not {given.revision}", row)
+        raise _outdated(hand, f"its row {row.label} is at revision {row.revision}, not {_shown(given.revision)}", row)
     elif listed and all(getattr(row, name) == wanted[name] for name in wanted):
         return _Written(row, was, changed=False)
     elif listed and given.revision is None:
@@ -477,7 +477,7 @@ def _set_status(tx: Tx, status: str, title: str, board_version: int | None, proj
         return Board(**row._asdict())
     board = _find(tx, title, project)
     if version not in (None, board.revision):
-        raise _outdated(_Hand(tx, board, agent, None), f"it is at revision {board.revision}, not {version}")
+        raise _outdated(_Hand(tx, board, agent, None), f"it is at revision {board.revision}, not {_shown(version)}")
     return Board(**board._asdict())
 
 
@@ -648,6 +648,10 @@ def _no_row(board: Row, label: str) -> NotFound:
     return NotFound(f"the board {board.title!r} has no row {label!r}", hint="see: coordinate board get TITLE --full")
 
 
+def _shown(revision: int | None) -> str:
+    return "unnamed" if revision is None else str(revision)
+
+
 def _outdated(hand: _Hand, what: str, row: Row | None = None) -> OutdatedRevision:
     """With every current number, so that whoever lost can go on from there."""
     board = hand.board
@@ -657,7 +661,9 @@ def _outdated(hand: _Hand, what: str, row: Row | None = None) -> OutdatedRevisio
         now |= {"label": row.label, "revision": int(row.revision), "status": row.status, "step_no": int(row.step_no)}
         now |= {"ask_id": None if ask is None else ask.id}
     return OutdatedRevision(
-        f"the board {board.title!r} was changed: {what}", hint="read it again: coordinate board get TITLE", **now
+        f"the board {board.title!r} does not stand where you say: {what}",
+        hint="read it again with coordinate board get, and show the revisions that you read (--version, --revision)",
+        **now,
     )
 
 

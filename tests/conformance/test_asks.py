@@ -557,6 +557,18 @@ def test_an_ask_whose_time_is_over_ends_as_a_time_out_and_never_as_a_no(
     assert found.close_reason == "expired"
 
 
+def test_a_claim_that_finds_nothing_ends_asks_that_nobody_answered_in_time(board: Coordinator, board_url: str) -> None:
+    board.dispatch(title="t", role="worker")
+    claim = board.claim_next(role="worker")
+    board.ask(**KEY, task=claim.handle, blocking=True, timeout_seconds=600)
+    assert board.claim_next(role="worker") is None
+    age(board_url, 601)
+    again = board.claim_next(role="worker")
+    assert again is not None
+    assert again.handle == "TASK-1@2"
+    assert board.show_ask(ask="ASK-1").ask.close_reason == "expired"
+
+
 def test_words_beside_an_ask_reach_every_session_once_until_acknowledged(
     board: Coordinator, ann: Coordinator, bob: Coordinator, board_url: str
 ) -> None:
