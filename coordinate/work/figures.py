@@ -164,9 +164,8 @@ def why_idle(tx: Tx, *, role: str, project: str | None = None) -> Why:
     if census.waiting:
         reasons.append(Reason("dependency", f"{census.waiting} task(s) wait for others"))
     if census.later:
-        reasons.append(
-            Reason("not_before", f"{census.later} task(s) lie in the future or are reserved", until=census.next_due)
-        )
+        said = f"{census.later} task(s) lie in the future, or are reserved for somebody"
+        reasons.append(Reason("not_before", said, until=census.next_due))
     if census.scope:
         said = f"{census.scope} task(s) wait for scopes that others hold; `task why` names the holder"
         reasons.append(Reason("scope", said))
