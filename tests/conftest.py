@@ -26,7 +26,7 @@ SERVER = pytest.StashKey[Server]()
 # Which engines, and which Postgres: decided once, in the process that the user started, before anything is collected.
 
 
-# A shell that starts this in the background ignores SIGINT, nohup ignores SIGHUP, and so would every program under test.
+# Started in the background SIGINT is ignored, by nohup SIGHUP, and so would every program under test ignore them.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
