@@ -218,13 +218,13 @@ def next_events(
 def learnings(tx: Tx, *, limit: int = LEARNINGS_MAX, agent: str = "", session: str | None = None) -> Learnings:
     """What other agents said since the caller last asked: events with a message, oldest first, `limit` at most.
 
-    Each is handed along once, and `more` says how many wait for the next call. The cursor is called like the session
-    and starts where that was registered; without a session it is called like the agent, and a newcomer starts at the
-    head. Whoever must not miss one reads with `next_events` under the same name, and acknowledges.
+    Each is handed along once, and `more` says how many wait for the next call. The session's place begins where that
+    was registered; without a session it is the agent's, and a newcomer starts at the head. Whoever must not miss one
+    reads with `next_events`, which keeps a place of its own, and acknowledges.
     """
-    agent, consumer = inputs.agent(agent), inputs.name(session or agent, "consumer")
+    agent, consumer = inputs.agent(agent), listener(inputs.name(session or agent, "session"))
     limit = inputs.limit(limit, most=NEXT_MAX)
-    here = start_at_head(tx, consumer=consumer)
+    here = _start_at_head(tx, consumer=consumer)
     cursor = tx.one("cursor", consumer=consumer)
     assert cursor is not None
     after = int(cursor.delivered)
@@ -240,7 +240,7 @@ def learnings(tx: Tx, *, limit: int = LEARNINGS_MAX, agent: str = "", session: s
 
 def unheard(tx: Tx, *, agent: str, session: str | None) -> bool:
     """Whether `learnings` would hand something along; a newcomer has to begin, too."""
-    agent, consumer = inputs.agent(agent), inputs.name(session or agent, "consumer")
+    agent, consumer = inputs.agent(agent), listener(inputs.name(session or agent, "session"))
     cursor = tx.one("cursor", consumer=consumer)
     return cursor is None or bool(tx.all("said_after", after=int(cursor.delivered), not_by=agent, limit=1))
 
@@ -304,7 +304,22 @@ def _gap(tx: Tx, acknowledged: int, pruned: int) -> Gap | None:
     return Gap(acknowledged, pruned, lost) if lost > 0 else None
 
 
-def start_at_head(tx: Tx, *, consumer: str) -> Row:
+def listener(name: str) -> str:
+    """The consumer by which learnings are told to a session or an agent: none that reads the log by itself."""
+    return f"learnings:{name}"
+
+
+def listen_from_here(tx: Tx, *, session: str) -> None:
+    """A session is told what others say from now on."""
+    _start_at_head(tx, consumer=listener(session))
+
+
+def listen_no_more(tx: Tx, *, session: str) -> None:
+    """A session that is over is told nothing more."""
+    tx.run("cursor_forget", consumer=listener(session))
+
+
+def _start_at_head(tx: Tx, *, consumer: str) -> Row:
     """A newcomer is handed what comes from now on; one who comes back keeps its place. Answers the head."""
     here = _head(tx)
     tx.one("cursor_start", consumer=consumer, position=int(here.position))

@@ -93,6 +93,7 @@ def claim_batch(
         agent=agent,
         session=session,
     )
+    agents.enter(tx, session=session)
     more, reserved = claims.set_due_right(tx, queue.agent, _ask_about_spent)
     if more:
         return Look([], more=True)
@@ -138,6 +139,7 @@ def claim_task(
     Raises `Held` (with holder and expiry) while another's lease on it, or on one of its scopes, lives;
     `UnmetDependencies`, `NotReady` before its time, `InvalidState` when it is not waiting to be done.
     """
+    agents.enter(tx, session=session)
     seen = tx.one("task", task_id=inputs.task_id(task))
     if seen is not None and seen.scoped and (seen.status == IN_PROGRESS or seen.parked_on is not None):
         # What is not ready is met by others who have the lock, or end the lease that it was set aside on.
@@ -249,6 +251,9 @@ def _with_scopes(
     if not row.scoped:
         return row, None
     patterns = [each.pattern for each in tx.all("scopes_of", ids=[row.id])]
+    # What the task's open worktree keeps comes to whoever holds the task, and so must be free of others too.
+    kept = tx.all("leases_of_tasks", ids=[row.id], limit=inputs.LIST_MAX)
+    patterns = list(dict.fromkeys([*patterns, *(each.resource for each in kept)]))
     caller = leases.Caller(agent, session, row.id)
     _take_back_late(tx, patterns, project=row.project, caller=caller)
     if (blocker := leases.blocker_of(tx, patterns, project=row.project, caller=caller)) is not None:
@@ -258,6 +263,7 @@ def _with_scopes(
     leases.end(tx, past, reason="expired", by=agent)
     held = tx.one("claim_scoped", task_id=row.id, lease_seconds=lease_seconds)
     assert held is not None
+    tx.run("leases_give", task_id=row.id, agent=agent, session=session, attempt=int(held.attempt))
     # What the session holds for itself may end before the task does; only what is the task's own need not be taken.
     had = {each.resource for each in own if each.task_id == row.id and each.mode == "exclusive"}
     leases.grant_scopes(
@@ -335,6 +341,7 @@ def claim_scopes(
     agent, project = inputs.agent(agent), None if project is None else inputs.name(project, "project")
     ttl = inputs.lease_seconds(ttl_seconds, "ttl_seconds")
     shown = scopes.shown_fences(fences)
+    agents.enter(tx, session=session)
     task_id = attempt = None
     if task is not None:
         seen = scopes.held_task(tx, "task", task, agent, project)
@@ -410,6 +417,7 @@ def open_worktree(
     declared = [each.pattern for each in tx.all("scopes_of", ids=[task_id])]
     wanted = scopes.canonical(patterns if isinstance(patterns, str) or patterns else declared or ["."])
     caller = leases.Caller(agent, session, task_id)
+    agents.enter(tx, session=session)
     _alone(tx, wanted, project=project, caller=caller)
     row = story.find(tx, task_id, lock=True)
     if row.assigned_agent != agent or row.project != project or (attempt is not None and row.attempt != attempt):

@@ -182,12 +182,12 @@ def end_of_task(tx: Tx, task_id: str, *, reason: str, by: str) -> list[Lease]:
 
 
 def give(tx: Tx, task_id: str, *, to: str, attempt: int) -> None:
-    """What is bound to a transferred task goes with it; an open worktree stays its agent's until it is adopted.
+    """The scopes of a transferred task go with it, also what an open worktree keeps, which itself stays its agent's.
 
     After `lock_scopes`. Raises `InvalidState` when something that overlaps would stay behind.
     """
-    refuse_split(tx, tx.all("leases_of_task", task_id=task_id))
-    tx.all("leases_give", task_id=task_id, agent=to, attempt=attempt)
+    refuse_split(tx, tx.all("leases_of_tasks", ids=[task_id], limit=inputs.LIST_MAX))
+    tx.run("leases_give", task_id=task_id, agent=to, session=None, attempt=attempt)
 
 
 def refuse_split(tx: Tx, going: Sequence[Row]) -> None:

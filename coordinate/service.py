@@ -411,7 +411,7 @@ class Coordinator:
 
         Each is handed along once, and `more` says how many wait for the next call. The cursor is called like the
         session and starts where that was registered; without a session it is called like the agent, and a newcomer
-        starts at the head. Whoever must not miss one reads with `next_events` under the same name, and acknowledges.
+        starts at the head. Whoever must not miss one reads with `next_events`, which keeps a place of its own.
         """
         self.database.number_events()
         name, run = self._caller(agent, session)

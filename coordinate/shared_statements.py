@@ -357,7 +357,7 @@ add(
 )
 _long_over = (
     select(event_cursors.c.consumer)
-    .select_from(event_cursors.join(sessions, sessions.c.id == event_cursors.c.consumer))
+    .select_from(event_cursors.join(sessions, event_cursors.c.consumer == const("learnings:") + sessions.c.id))
     .where(plus_seconds(sessions.c.ended_at, const(CURSOR_SECONDS)) < now())
     .order_by(event_cursors.c.consumer)
     .limit(given_integer("limit"))
@@ -556,11 +556,10 @@ add(
 )
 add(
     "leases_give",
-    "What is bound to a task goes to its new holder; what its worktree keeps stays with that.",
+    "What is bound to a task goes to its new holder, also what its open worktree keeps.",
     update(leases)
-    .where(_HELD, lease.task_id == given_text("task_id"), lease.worktree_id.is_(None))
-    .values(agent=given_text("agent"), session_id=const(None), attempt=given_integer("attempt"))
-    .returning(lease.id),
+    .where(_HELD, lease.task_id == given_text("task_id"))
+    .values(agent=given_text("agent"), session_id=given_text("session"), attempt=given_integer("attempt")),
 )
 add(
     "leases_keep",

@@ -56,7 +56,7 @@ def register(
         ttl_seconds=inputs.integer(ttl_seconds, "ttl_seconds", least=10, most=inputs.LEASE_SECONDS_MAX),
     )
     assert row is not None
-    events.start_at_head(tx, consumer=row.id)
+    events.listen_from_here(tx, session=row.id)
     return _session(row, live=True)
 
 
@@ -121,7 +121,7 @@ def end_session(tx: Tx, *, session: str | None = None) -> Session:
         return _session(before, live=False)
     while rows := tx.all("leases_of_session", session=session_id, limit=END_BATCH):
         leases.end(tx, rows, reason="released", by=row.agent)
-    tx.run("cursor_forget", consumer=session_id)
+    events.listen_no_more(tx, session=session_id)
     return _session(row, live=False)
 
 
@@ -153,11 +153,30 @@ def due(tx: Tx, *, session: str) -> tuple[bool, bool]:
     row = tx.one("session_due", id=_shown(session))
     if row is None:
         raise _unknown(session)
+    _refuse_ended(row, session)
+    return bool(row.beat or row.renew or row.ended_at is not None), bool(row.lost)
+
+
+def enter(tx: Tx, *, session: str | None) -> None:
+    """From here to the end of the transaction the session cannot be ended: whatever is granted to it, it can give back.
+
+    One that was swept as stale is back. Raises as `due`.
+    """
+    if session is None:
+        return
+    row = tx.one("session_share", id=_shown(session))
+    if row is None:
+        raise _unknown(session)
+    _refuse_ended(row, session)
+    if row.ended_at is not None:
+        tx.run("session_beat", id=session)
+
+
+def _refuse_ended(row: Row, session: str) -> None:
     if row.ended_at is not None and row.end_reason == "ended":
         raise InvalidState(
             f"session {session} of {row.agent} was ended", hint="begin another: coordinate agent register"
         )
-    return bool(row.beat or row.renew or row.ended_at is not None), bool(row.lost)
 
 
 def keep(tx: Tx, *, session: str) -> None:

@@ -30,6 +30,7 @@ def acquire_lock(
     """
     name, project, agent = inputs.name(name, "name"), inputs.name(project, "project"), inputs.agent(agent)
     ttl = inputs.lease_seconds(ttl_seconds, "ttl_seconds")
+    agents.enter(tx, session=session)
     agents.end_stale(tx, limit=STALE_ALONG)
     for past in tx.all("lock_expire", project=project, resource=name):
         leases.log_expired(tx, past, by=agent)

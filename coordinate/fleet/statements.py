@@ -92,6 +92,11 @@ add(
 _seen = sessions.alias("seen")
 _seen_at = select(_seen.c.heartbeat_at).where(_seen.c.id == given_text("after")).scalar_subquery()
 add(
+    "session_share",
+    "One session that something is granted to: it ends before this, or after it and with what was granted.",
+    select(*_SESSION).where(s.id == given_text("id")).with_for_update(read=True),
+)
+add(
     "sessions_list",
     "Sessions, the latest sign of life first, with whether each is live; `after` (an id) pages on.",
     select(*_SESSION, and_(s.ended_at.is_(None), _FRESH).label("live"))

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from coordinate import events, inputs, leases
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import Held, NotFound, UnsavedWork
+from coordinate.fleet import agents
 from coordinate.records import Applied, Worktree
 from coordinate.states import WORKTREE_CLOSED, WORKTREE_STATES
 
@@ -98,6 +99,7 @@ def adopt_worktree(
     """
     agent, force = inputs.agent(agent), inputs.flag(force, "force")
     unsaved = inputs.text(unsaved, "unsaved", limit=inputs.REASON_MAX)
+    agents.enter(tx, session=session)
     row, _ = _live_with_scopes(tx, task)
     if unsaved and not force:
         raise UnsavedWork(

@@ -40,7 +40,8 @@ def test_two_sessions_of_one_name_are_two_holders(board: Coordinator, enter: Ent
     assert second.next_events(consumer=second.session).acknowledged == 0
     first.end_session()
     assert held(board) == [("alice", "docs")]
-    assert [each for (each,) in rows(board_url, "SELECT consumer FROM event_cursors")] == [second.session]
+    told = [each for (each,) in rows(board_url, "SELECT consumer FROM event_cursors WHERE consumer LIKE 'learnings:%'")]
+    assert told == [f"learnings:{second.session}"]
 
 
 def test_the_end_of_a_session_releases_its_scopes_and_locks_and_leaves_its_claims(
@@ -280,3 +281,23 @@ def test_one_who_finds_its_own_expiry_is_handed_the_event_too(enter: Enter, boar
     one(alice.claim_scopes(patterns=["src"]))
     found = alice.next_events(consumer="alice", not_by="alice").events
     assert [(event.event, event.payload["former_holder"]) for event in found] == [("lease.expired", "alice")]
+
+
+def test_nothing_is_granted_to_a_session_that_another_process_has_just_ended(
+    board: Coordinator, board_url: str
+) -> None:
+    """A sign of life is due once a second at most, so the grant itself looks whether the session is still there."""
+    session = board.register(name="sue").id
+    board.dispatch(title="t", role="worker")
+    with coordinate.connect(board_url, session=session) as c, coordinate.connect(board_url, session=session) as other:
+        c.mine()
+        other.end_session()
+        for grant in (
+            lambda: c.claim_scopes(patterns=["src"]),
+            lambda: c.acquire_lock(name="deploy"),
+            lambda: c.claim_next(role="worker"),
+            lambda: c.claim_task(task="TASK-1"),
+        ):
+            with pytest.raises(InvalidState, match="was ended"):
+                grant()
+    assert board.list_leases() == []

@@ -65,8 +65,20 @@ def test_each_session_and_the_agent_without_one_have_a_cursor_of_their_own(board
         board.learnings(session=session)
     say(board, "the cache lies")
     assert [said(board.learnings(session=session)) for session in readers] == [["the cache lies"]] * 3
-    say(board, "next")
-    assert [event.message for event in board.next_events(consumer=sessions[0]).events] == ["next"]
+
+
+def test_who_reads_the_log_under_the_same_name_and_who_is_told_take_nothing_from_each_other(
+    board: Coordinator,
+) -> None:
+    session = board.register(name="alice").id
+    for name in ("alice", session):
+        board.next_events(consumer=name)
+    board.learnings()
+    say(board, "hello")
+    for name, run in (("alice", None), (session, session)):
+        assert [event.message for event in board.next_events(consumer=name).events] == ["hello"]
+        assert said(board.learnings(session=run)) == ["hello"]
+        assert [event.message for event in board.next_events(consumer=name).events] == ["hello"], "not acknowledged"
 
 
 def test_what_was_pruned_before_it_was_heard_is_a_gap(board: Coordinator, board_url: str) -> None:

@@ -8,7 +8,7 @@ from coordinate import Coordinator
 from coordinate.errors import Held, InvalidState, NotFound, UnsavedWork
 from coordinate.records import Claim
 from tests.clock import age
-from tests.fleet import Enter, enter, held
+from tests.fleet import Enter, enter, held, one
 from tests.tables import assert_sound, nothing_changes, refused, rows
 
 __all__ = ["enter"]
@@ -59,7 +59,7 @@ def test_the_next_holder_of_the_task_is_not_kept_out_by_its_own_worktree(
     assert len(held(board)) == 1
     board.release(handle=again)
     assert board.claim_next(role="worker", agent="bob").handle == "TASK-1@3"
-    assert held(board) == [("alice", "src")]
+    assert held(board) == [("bob", "src")]
     assert_sound(board_url)
 
 
@@ -207,7 +207,8 @@ def test_transfer_of_the_task_leaves_the_worktree_with_its_agent(
 ) -> None:
     open_one(board, claim)
     moved = board.transfer(handle=claim, to="bob")
-    assert held(board) == [("alice", "src")]
+    assert held(board) == [("bob", "src")]
+    assert board.worktree_of(task="TASK-1").agent == "alice"
     assert board.check_scopes(patterns=["src/x"], task=moved.handle, agent="bob").granted
     board.adopt_worktree(task="TASK-1", agent="bob")
     assert held(board) == [("bob", "src")]
@@ -232,3 +233,31 @@ def test_what_a_stream_applied_is_kept_once_and_pages(board: Coordinator, board_
     assert [each.event_key for each in board.applied(stream="main", limit=2)] == ["a", "b"]
     assert [each.event_key for each in board.applied(stream="main", after="b")] == ["c"]
     assert board.applied(stream="other") == []
+
+
+@pytest.mark.parametrize("leave", ["release", "expiry"])
+def test_the_scopes_of_an_open_worktree_are_whoevers_who_holds_its_task(
+    board: Coordinator, enter: Enter, board_url: str, leave: str
+) -> None:
+    """So nobody holds a task without its scopes, and no two agents have what overlaps."""
+    alice, bob = enter("alice", ttl_seconds=9_000), enter("bob", ttl_seconds=9_000)
+    board.dispatch(title="t", role="worker", scopes=["src"])
+    claim = alice.claim_next(role="worker")
+    assert alice.open_worktree(task=claim.handle, branch="b", root="/r", patterns=["src", "docs"]).worktree
+    one(alice.claim_scopes(patterns=["docs/a.md"]))
+    if leave == "release":
+        alice.release(handle=claim)
+    else:
+        age(board_url, 901)
+        alice.heartbeat()
+        one(alice.claim_scopes(patterns=["docs/a.md"]))
+    assert bob.claim_next(role="worker") is None, "alice would hold a part of what comes along"
+    with refused(board_url, Held, "alice holds docs/a.md"):
+        bob.claim_task(task="TASK-1")
+    alice.release_leases(patterns=["docs/a.md"])
+    assert bob.claim_next(role="worker").handle == "TASK-1@2"
+    assert held(board) == [("bob", "docs"), ("bob", "src")]
+    assert bob.check_scopes(patterns=["src/x"]).granted
+    assert not alice.claim_scopes(patterns=["src/x"]).granted
+    bob.adopt_worktree(task="TASK-1")
+    assert_sound(board_url)

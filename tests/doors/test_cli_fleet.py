@@ -230,7 +230,7 @@ def test_a_swept_session_comes_back_and_is_told_what_it_lost(call: Command) -> N
     assert sorted(lease["release_reason"] for lease in swept["leases"]) == ["swept", "swept"]
     assert (swept["tasks"], swept["more"]) == ([], False)
     again = call("sweep", "--limit", "1").json
-    assert again == {"sessions": [], "leases": [], "tasks": [], "more": False}
+    assert again == {"sessions": [], "leases": [], "tasks": [], "asks": [], "more": False}
     (warning,) = warnings(alice("agent", "doing", "again"))
     assert {lease["resource"] for lease in warning["lost"]["leases"]} == {"src", "deploy"}
     assert alice("agent", "heartbeat").json["live"] is True

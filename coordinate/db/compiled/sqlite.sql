@@ -260,7 +260,7 @@ WHERE event_cursors.consumer = :consumer;
 -- gives: nothing
 DELETE FROM event_cursors
 WHERE event_cursors.consumer IN (SELECT event_cursors.consumer
-FROM event_cursors JOIN sessions ON sessions.id = event_cursors.consumer
+FROM event_cursors JOIN sessions ON event_cursors.consumer = ('learnings:' || sessions.id)
 WHERE strftime('%Y-%m-%dT%H:%M:%fZ', sessions.ended_at, (2592000) || ' seconds') < strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 ORDER BY event_cursors.consumer
 
@@ -516,12 +516,11 @@ ORDER BY leases.id
 LIMIT :limit;
 
 -- name: leases_give
--- why: What is bound to a task goes to its new holder; what its worktree keeps stays with that.
--- takes: agent text, attempt integer, task_id text
--- gives: id integer
-UPDATE leases SET agent=:agent, session_id=NULL, attempt=:attempt
-WHERE leases.released_at IS NULL AND leases.task_id = :task_id AND leases.worktree_id IS NULL
-RETURNING id;
+-- why: What is bound to a task goes to its new holder, also what its open worktree keeps.
+-- takes: agent text, session text, attempt integer, task_id text
+-- gives: nothing
+UPDATE leases SET agent=:agent, session_id=:session, attempt=:attempt
+WHERE leases.released_at IS NULL AND leases.task_id = :task_id;
 
 -- name: leases_keep
 -- why: The scopes of a task last as long as its hold, like which they may be renewed until somebody has ended them.
@@ -2287,6 +2286,17 @@ WHERE sessions.id = :id;
 
 -- name: session_lock
 -- why: One session, locked: a sweep and a sign of life come one after the other.
+-- takes: id text
+-- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
+--   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text
+SELECT sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.project, sessions.stream, sessions.doing,
+    sessions.detail, sessions.ttl_seconds, sessions.started_at, sessions.heartbeat_at, sessions.last_call_at,
+    sessions.ended_at, sessions.end_reason
+FROM sessions
+WHERE sessions.id = :id;
+
+-- name: session_share
+-- why: One session that something is granted to: it ends before this, or after it and with what was granted.
 -- takes: id text
 -- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
 --   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text
