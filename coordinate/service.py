@@ -8,6 +8,7 @@ own signature and docstring are the operation's one description.
 from __future__ import annotations
 
 import functools
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -567,15 +568,17 @@ class Coordinator:
     ) -> Iterator[Lease]:
         """Hold a named lock while the block runs: renewed in the background, released on every exit.
 
+        A renewal is a sign of life of the session, and comes often enough for it to stay live as well.
         Waits up to `wait` seconds, then raises `Held` naming the holder. If the lock is lost meanwhile (this process
         was stopped for longer than its time), leaving the block raises `StaleClaim`.
         """
+        most = seconds_between_signs(self)  # before anything is held
         held = self.acquire_lock(name=name, project=project, ttl_seconds=ttl_seconds, wait=wait)
         over = threading.Event()
         lost: list[errors.CoordinateError] = []
 
         def renew() -> None:
-            while not over.wait(ttl_seconds / 3):
+            while not over.wait(min(ttl_seconds / 3, most)):
                 try:
                     self.renew_lock(name=name, fence=held.fence, project=project)
                 except (errors.StaleClaim, errors.NotFound, errors.Held) as error:
@@ -807,6 +810,11 @@ def connect(
         if session is not None:
             coordinator.agent = coordinator._owner(session, agent)
     return coordinator
+
+
+def seconds_between_signs(board: Coordinator) -> float:
+    """How long what keeps something alive may be silent: a third of its session's time, so that it is kept as well."""
+    return board.heartbeat().ttl_seconds / 3 if board.session else math.inf
 
 
 def adopt(source: str | Path, target: str | Path | None = None) -> Adopted:

@@ -163,9 +163,9 @@ def list_locks(call: Call, ended: bool, **wanted: Any) -> None:
 def run(call: Call, name: str, wait: int, ttl: int, project: str, words: tuple[str, ...]) -> None:
     """Run CMD while holding a lock: renewed meanwhile, released on every exit; ends with CMD's exit status.
 
-    CMD finds the fence in $COORDINATE_FENCE. When the lock is lost, CMD and all it started are stopped (TERM, after
-    10 s KILL) and the exit status is 4. Signals are handed on to CMD. Do not end this command with KILL: on Linux CMD
-    alone gets a TERM then, elsewhere it goes on.
+    Your session stays live meanwhile. CMD finds the fence in $COORDINATE_FENCE. When the lock is lost, CMD and all it
+    started are stopped (TERM, after 10 s KILL) and the exit status is 4. Signals are handed on to CMD. Do not end this
+    command with KILL: on Linux CMD alone gets a TERM then, elsewhere it goes on.
     """
     with call.board() as board:
         lock = board.acquire_lock(name=name, project=project, wait=wait, ttl_seconds=ttl)
@@ -183,16 +183,19 @@ def run(call: Call, name: str, wait: int, ttl: int, project: str, words: tuple[s
 
 
 def _run(call: Call, board: Coordinator, lock: Lease, ttl: int, words: tuple[str, ...]) -> int:
+    from coordinate.service import seconds_between_signs
+
+    pause = min(ttl / 3, seconds_between_signs(board))
     with started(words, {"COORDINATE_FENCE": str(lock.fence)}) as child:
-        return _keep(call, board, lock, ttl, child)
+        return _keep(call, board, lock, ttl, child, pause)
 
 
-def _keep(call: Call, board: Coordinator, lock: Lease, ttl: int, child: subprocess.Popen[bytes]) -> int:
+def _keep(call: Call, board: Coordinator, lock: Lease, ttl: int, child: subprocess.Popen[bytes], pause: float) -> int:
     """Renew until the command ends. A database away for longer than the lock lasts may have given it to another."""
     ends = time.monotonic() + ttl
     while True:
         try:
-            return child.wait(timeout=ttl / 3)
+            return child.wait(timeout=pause)
         except subprocess.TimeoutExpired:
             asked = time.monotonic()
         try:

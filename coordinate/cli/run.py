@@ -39,19 +39,22 @@ LOST = (errors.StaleClaim, errors.Held, errors.InvalidState, errors.NotFound)
 @click.argument("handle", metavar="TASK-ID@ATTEMPT")
 @click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
 def run(call: Call, handle: str, words: tuple[str, ...]) -> None:
-    """Run CMD and renew the lease while it runs; ends with CMD's exit status.
+    """Run CMD and renew the lease while it runs; ends with CMD's exit status. Your session stays live meanwhile.
 
     CMD finds the handle in $COORDINATE_CLAIM, and your name and session where this command finds them. When the claim
     is lost, CMD and all it started are stopped (TERM, after 10 s KILL) and the exit status is 4. stdin, stdout and
     stderr are CMD's own. The task stays yours: finish it with `task complete`. Do not end this command with KILL: on
     Linux CMD alone gets a TERM then, elsewhere it goes on.
     """
+    from coordinate.service import seconds_between_signs
+
     with call.board() as board:
         board.keep_alive(handle=handle)  # before anything is started
         task = board.view(task=inputs.handle(handle)[0], notes=0, history=0).task
         claim = handle if "@" in handle else task.handle or handle
         # A length, not a moment: our clock need not agree with the database's.
-        pause = min((task.lease_seconds or RENEW_SECONDS_MAX) / 3, RENEW_SECONDS_MAX)
+        third = (task.lease_seconds or RENEW_SECONDS_MAX) / 3
+        pause = min(third, RENEW_SECONDS_MAX, seconds_between_signs(board))
         who = {"COORDINATE_AGENT": board.agent, "COORDINATE_SESSION": call.session or ""}
         with started(words, {"COORDINATE_CLAIM": claim, **who}) as child:
             status = _keep(call, board, claim, child, pause)
@@ -59,7 +62,7 @@ def run(call: Call, handle: str, words: tuple[str, ...]) -> None:
 
 
 def _keep(call: Call, board: Coordinator, handle: str, child: subprocess.Popen[bytes], pause: float) -> int:
-    """Renew at every third of the lease until the command ends. A database away for a while is waited for."""
+    """Renew after each pause until the command ends. A database away for a while is waited for."""
     while True:
         try:
             return child.wait(timeout=pause)

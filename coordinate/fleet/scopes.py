@@ -113,15 +113,18 @@ def release_leases(
 ) -> list[Lease]:
     """Release scopes by fence, or the session's own by pattern, or (`every`) up to 1,000 that the session holds.
 
-    Without any of the three it is refused: it never means everything by accident. Scopes of a held task or an open
-    worktree end with that: `every` leaves them, and naming one raises `InvalidState`. Releasing what is released
-    already changes nothing. Locks are given back by `release_lock`. Raises `Held` when a fence is another's.
+    Without any of the three it is refused, and so is `every` beside another: it never means everything by accident.
+    Scopes of a held task or an open worktree end with that: `every` leaves them, and naming one raises `InvalidState`.
+    Releasing what is released already changes nothing. Locks are given back by `release_lock`. Raises `Held` when a
+    fence is another's.
     """
     agent, project = inputs.agent(agent), inputs.name(project, "project")
     every, shown = inputs.flag(every, "every"), shown_fences(fences)
     wanted = canonical(patterns) if isinstance(patterns, str) or patterns else []
     if not shown and not wanted and not every:
         raise InvalidInput("nothing is named to release", hint="name fences or patterns, or say --all", field="fences")
+    if every and (shown or wanted):
+        raise InvalidInput("everything and something named contradict", hint="leave one of them away", field="every")
     if (wanted or every) and not session:
         raise NotFound(
             "without a session nothing is yours by pattern",

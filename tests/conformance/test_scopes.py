@@ -207,6 +207,9 @@ def test_release_never_means_everything_by_accident(board: Coordinator, enter: E
     for nothing in ({}, {"fences": []}, {"patterns": []}, {"every": False}):
         with refused(board_url, InvalidInput, "nothing is named"):
             alice.release_leases(**nothing)
+    for some in ({"fences": [1]}, {"patterns": ["src"]}):
+        with refused(board_url, InvalidInput, "everything and"):
+            alice.release_leases(every=True, **some)
     with nothing_changes(board_url):
         assert alice.release_leases(patterns=["lib"]) == [], "it is bob's"
         assert alice.release_leases(patterns=["."]) == [], "the root is a pattern, not everything"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import signal
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import coordinate
 from tests.clock import age
 from tests.doors.command import Answer, Command
 from tests.doors.test_cli_running import until
@@ -424,6 +426,34 @@ def test_lock_run_says_that_the_lock_was_lost_before_its_command_ended(call: Com
     assert bob("lock", "acquire", "integrate").status == 0
     _, err = running.communicate(timeout=30)
     assert (running.returncode, json.loads(err)["code"]) == (4, "stale_claim")
+
+
+def test_a_session_of_short_time_lives_while_what_it_holds_for_long_is_kept(call: Command) -> None:
+    """Each third of the session's own time is a sign of life, however long the claim or the lock lasts."""
+    call("task", "dispatch", "--title", "t", "--role", "w")
+    with coordinate.connect(call.url) as board:
+        ids = [board.register(name=name, ttl_seconds=10).id for name in ("alice", "bob", "carol")]
+        claimer, locker = (Command(call.url, call.folder, COORDINATE_SESSION=session) for session in ids[:2])
+        claimer("task", "claim", "TASK-1", "--lease", "1h")
+
+        def beats() -> dict[str, datetime]:
+            return {session.id: session.heartbeat_at for session in board.list_sessions()}
+
+        with coordinate.connect(call.url, session=ids[2]) as carol, carol.lock("carols", ttl_seconds=3600):
+            script = "echo > $0; while [ ! -e finish ]; do sleep 0.1; done"
+            running = [
+                claimer.started("run", "TASK-1@1", "--", "sh", "-c", script, "claimed"),
+                locker.started("lock", "run", "bobs", "--ttl", "1h", "--", "sh", "-c", script, "locked"),
+            ]
+            try:
+                until(lambda: all((call.folder / name).exists() for name in ("claimed", "locked")))
+                before = beats()
+                until(lambda: all(beats()[session] > before[session] for session in ids))
+            finally:
+                (call.folder / "finish").touch()
+                for child in running:
+                    child.communicate(timeout=30)
+    assert [child.returncode for child in running] == [0, 0]
 
 
 # --- counters, replay -------------------------------------------------------------------------------------------------
