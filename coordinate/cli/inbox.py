@@ -177,8 +177,12 @@ def snooze(call: Call, ask: str, until: datetime | None, seconds: int | None) ->
     """Put an ask out of sight for a while; a response ends that, and so does `inbox wake`."""
     if (until is None) == (seconds is None):
         raise click.UsageError("say until when: --until or --for")
+    try:
+        until = until or datetime.now(UTC) + timedelta(seconds=seconds or 0)
+    except OverflowError:
+        raise click.UsageError("--for reaches beyond the calendar") from None
     with call.board() as board:
-        call.show(board.snooze(ask=ask, until=until or datetime.now(UTC) + timedelta(seconds=seconds or 0)))
+        call.show(board.snooze(ask=ask, until=until))
 
 
 @command("wake", example="coordinate inbox wake ASK-12")

@@ -906,7 +906,7 @@ def test_a_board_that_is_being_written_is_read_as_it_was_at_one_moment(planted: 
         drain.start()
         seen = []
         try:
-            for _ in range(25):
+            while len(seen) < 25 or len(set(seen)) < 5:
                 with tidied(planted.path) as board:
                     (begin,) = next(board.rows("SELECT title FROM tasks"))
                     (end,) = next(board.rows("SELECT content FROM notes"))
@@ -917,7 +917,6 @@ def test_a_board_that_is_being_written_is_read_as_it_was_at_one_moment(planted: 
             writer.kill()
             drain.join()
     assert seen == sorted(seen)
-    assert len(set(seen)) > 5
 
 
 HALF_WAY = "import sys; from coordinate import service; service.adopt(sys.argv[1], sys.argv[2])"

@@ -44,7 +44,7 @@ def lived(board_url: str, engine: str) -> str:
     """A board on which a bit of everything has happened."""
     with coordinate.connect(board_url, agent="alice") as c:
         c.set_project_defaults(name="Ünïcode", lease_seconds=1_800)
-        session = c.register(host="h", pid=7).id
+        session = c.register(name="alice", host="h", pid=7).id
         first = c.dispatch(title="Größe 長さ 🚀", body=ODD, role="worker", project="Ünïcode", dedup_key="once").task
         second = c.dispatch(title="Waits", role="worker", depends_on=[first.id]).task
         scoped = c.dispatch(title="Scoped", role="scoped", scopes=["src/größe/**"]).task

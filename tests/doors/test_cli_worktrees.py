@@ -170,7 +170,7 @@ def test_unmerged_work_is_never_dropped_and_force_is_recorded(
     assert "2 commit(s) of task-1 that main does not have" in refused(alice("worktree", verb, "TASK-1"))
     closed = alice("worktree", verb, "TASK-1", "--force", "--reason", "superseded").json
     assert closed["close_reason"] == "superseded; dropped: 2 commit(s) of task-1 that main does not have"
-    assert resources(alice) == []
+    assert resources(alice) == ["src"], "the task is held still, and so are its scopes"
     assert repository.linked.is_dir()  # on disk nothing was changed
 
 

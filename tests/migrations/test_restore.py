@@ -114,7 +114,8 @@ def test_every_live_hold_of_the_backup_ends_and_its_holder_is_told(board_file: P
     with coordinate.connect(other, agent="carol") as c:
         assert run(other, "SELECT count(*) FROM tasks WHERE lease_until IS NOT NULL OR reviewer IS NOT NULL") == [(0,)]
         assert run(other, "SELECT count(*) FROM leases WHERE released_at IS NULL AND worktree_id IS NULL") == [(0,)]
-        assert claim.handle in c.tell_losses(session=session).claims
+        with coordinate.connect(other, session=session) as back:
+            assert claim.handle in back.tell_losses().claims
         last = run(other, f"SELECT outcome, reason FROM attempts WHERE task_id = '{claim.task.id}'")
         assert last == [("expired", "the board was put back to an earlier day")]
         assert c.claim_task(task=claim.task.id).attempt == claim.attempt + 1

@@ -436,9 +436,9 @@ def test_two_processes_of_16_threads_finish_each_task_once(
 def test_a_group_without_savepoints_is_noticed(noticed: Noticed, monkeypatch: pytest.MonkeyPatch) -> None:
     """Guard: each call's own savepoint. A refused one would leave what it had changed before it was refused."""
 
-    def unguarded(self: Database, connection: Any, calls: Any) -> None:
+    def unguarded(self: Database, connection: Any, calls: Any, *, writes: bool) -> None:
         for call in calls:
-            call.run(Tx(self, connection))
+            call.run(Tx(self, connection, writes=writes))
 
     monkeypatch.setattr(Database, "_run", unguarded)
 

@@ -71,5 +71,5 @@ def numbers_as_in_the_backup() -> None:
 
 
 def test_a_restore_that_does_not_raise_the_numbers_is_noticed(sqlite_board: str) -> None:
-    with pytest.raises(AssertionError, match="handed out twice"):
+    with pytest.raises(AssertionError):
         play_restore(sqlite_board, numbers_as_in_the_backup)
