@@ -143,10 +143,11 @@ def test_on_a_terminal_a_command_reads_from_it_and_is_interrupted_and_stopped_by
         time.sleep(1.5)
         os.write(ours, b"hello\n")
         until(lambda: said("read") == "hello")
-        os.write(ours, b"\x1a")
 
         def asked() -> bool:
             """The shell answers once it has its terminal back; until then the command's terminal takes the words."""
+            os.write(ours, b"\x1a")
+            time.sleep(0.1)
             os.write(ours, b"jobs > jobs\n")
             time.sleep(0.5)
             return "Stopped" in said("jobs")
