@@ -48,6 +48,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         " nothing else, or through pgbouncer in transaction mode",
     )
 
+    parser.addoption(
+        "--no-skips",
+        action="store_true",
+        help="fail when a test was skipped or expected to fail: for a machine on which every test can run",
+    )
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -67,6 +73,21 @@ def pytest_configure_node(node: WorkerController) -> None:
     """Hand the one server to a worker of pytest-xdist; workers never start one."""
     server = node.config.stash.get(SERVER, None)
     node.workerinput["postgres"] = server and (server.url, server.how)
+
+
+def not_run(config: pytest.Config) -> int:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    return sum(len(reporter.stats.get(kind, ())) for kind in ("skipped", "xfailed", "xpassed")) if reporter else 0
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if session.config.option.no_skips and not hasattr(session.config, "workerinput") and not_run(session.config):
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if config.option.no_skips and (count := not_run(config)):
+        terminalreporter.write_line(f"--no-skips: {count} test(s) were skipped or expected to fail", red=True)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -463,7 +463,6 @@ def test_a_writer_that_does_not_end_stops_the_move_and_nobody_else(
     """PG-12, for a move: it gives up, names who stands in the way, and others write on."""
     if engine == "sqlite":
         monkeypatch.setenv("COORDINATE_BUSY_SECONDS", "1")
-        pytest.importorskip("sqlite3")
     monkeypatch.setattr(move, "FENCE_SECONDS", 0.5)
     with closing(connect(board_url)) as idle:
         idle.execute("BEGIN" if engine == "postgresql" else "BEGIN IMMEDIATE")
