@@ -248,41 +248,36 @@ _wrong(
 )
 
 
-def _below(name: str, purpose: str, *each: Any) -> None:
-    """Where a number lies below one that is used; one question for each row of a union."""
-    asked = union_all(*each).subquery("asked")
-    low = select(asked.c.id, asked.c.used, asked.c.last).where(asked.c.last < asked.c.used)
-    add(name, purpose, low.order_by(asked.c.id))
-
-
 def _most(number: ColumnElement[Any]) -> ColumnElement[Any]:
     return select(func.coalesce(func.max(number), const(0), type_=BIGINT)).scalar_subquery()
 
 
-_below(
-    "wrong_counters",
-    "Counters below a number that is used.",
+_NUMBERED = {
+    "task": t.number,
+    "fence": l.fence,
+    "ask": asks.c.number,
+    "annotation": annotations_table.c.number,
+    "board": boards.c.number,
+    "row": board_rows.c.number,
+}
+_counted = union_all(
     *(
         select(counters.c.kind.label("id"), _most(used).label("used"), counters.c.value.label("last")).where(
             counters.c.kind == const(kind)
         )
-        for kind, used in (
-            *(
-                ("task", t.number),
-                ("fence", l.fence),
-                ("ask", asks.c.number),
-                ("annotation", annotations_table.c.number),
-            ),
-            *(("board", boards.c.number), ("row", board_rows.c.number)),
-        )
-    ),
+        for kind, used in _NUMBERED.items()
+    )
+).subquery("asked")
+add(
+    "wrong_counters",
+    "Counters below a number that is used.",
+    select(*_counted.c).where(_counted.c.last < _counted.c.used).order_by(_counted.c.id),
 )
 _ids = [
     select(const(each.name).label("id"), _most(each.c.id).label("used"), cast(last_id(each.name), BIGINT).label("last"))
     for each in metadata.sorted_tables
     if "id" in each.c and each.c.id.identity is not None
 ]
-_below("wrong_ids", "Tables with an id above the last that was given out.", *_ids)
 _all_ids = union_all(*_ids).subquery("asked")
 add(
     "ids_last",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from tests.pooler import Pooler
 from tests.postgres import BinaryServer, Server, Standby, start_server
 from tests.races import arena
 from tests.races.arena import Go
-from tests.races.test_server import claim_or_find, insist, play_lives
+from tests.races.test_server import play_lives, restless
 
 pytestmark = pytest.mark.race
 
@@ -163,28 +163,7 @@ def test_workers_go_on_when_the_standby_is_promoted(pair: tuple[BinaryServer, St
         calm.set()
         return {}
 
-    def worker(number: int) -> Callable[[Go], dict[str, int]]:
-        def live(go: Go) -> dict[str, int]:
-            told = {"unknown": 0, "dispatched": 0, "done": 0}
-            with coordinate.connect(url, agent=f"worker-{number}") as c:
-                c.stats()
-                go()
-                while True:
-                    if not calm.is_set():
-                        insist(told, c.dispatch, title="One", role="worker", dedup_key=f"{number}/{told['dispatched']}")
-                        told["dispatched"] += 1
-                    claim = claim_or_find(c, told)
-                    if claim is None:
-                        if calm.is_set() and c.stats().by_status.keys() <= {"DONE"}:
-                            return told
-                        time.sleep(0.05)
-                        continue
-                    insist(told, c.complete, handle=claim)
-                    told["done"] += 1
-
-        return live
-
-    answers = arena.run([*map(worker, range(8)), switch])
+    answers = arena.run([*(restless(url, number, calm) for number in range(8)), switch])
     dispatched, done = (sum(answer.get(name, 0) for answer in answers) for name in ("dispatched", "done"))
     assert dispatched == done > 8
     assert arena.rows(standby.url, "SELECT status, count(*) FROM tasks WHERE title = 'One' GROUP BY status") == [

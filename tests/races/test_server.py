@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing.synchronize import Event
 from typing import Any
 
 import psycopg
@@ -159,6 +160,30 @@ def own_server() -> Iterator[Server]:
     server.stop()
 
 
+def restless(url: str, number: int, calm: Event) -> Callable[[Go], dict[str, int]]:
+    """A worker that dispatches until it is calm, claims and completes, whatever the server does; what it counted."""
+
+    def live(go: Go) -> dict[str, int]:
+        told = {"unknown": 0, "dispatched": 0, "done": 0}
+        with coordinate.connect(url, agent=f"worker-{number}") as c:
+            c.stats()
+            go()
+            while True:
+                if not calm.is_set():
+                    insist(told, c.dispatch, title="One", role="worker", dedup_key=f"{number}/{told['dispatched']}")
+                    told["dispatched"] += 1
+                claim = claim_or_find(c, told)
+                if claim is None:
+                    if calm.is_set() and c.stats().by_status.keys() <= {"DONE"}:
+                        return told
+                    time.sleep(0.05)
+                    continue
+                insist(told, c.complete, handle=claim)
+                told["done"] += 1
+
+    return live
+
+
 def play_cuts(
     server: Server, script: str | None, weakness: Weakness | None = None, *, cuts: int = 20
 ) -> dict[str, int]:
@@ -184,28 +209,7 @@ def play_cuts(
         calm.set()
         return {"cut": cut}
 
-    def worker(number: int) -> Callable[[Go], dict[str, int]]:
-        def live(go: Go) -> dict[str, int]:
-            told = {"unknown": 0, "dispatched": 0, "done": 0}
-            with coordinate.connect(url, agent=f"worker-{number}") as c:
-                c.stats()
-                go()
-                while True:
-                    if not calm.is_set():
-                        insist(told, c.dispatch, title="One", role="worker", dedup_key=f"{number}/{told['dispatched']}")
-                        told["dispatched"] += 1
-                    claim = claim_or_find(c, told)
-                    if claim is None:
-                        if calm.is_set() and c.stats().by_status.keys() <= {"DONE"}:
-                            return told
-                        time.sleep(0.05)
-                        continue
-                    insist(told, c.complete, handle=claim)
-                    told["done"] += 1
-
-        return live
-
-    answers = arena.run([*map(worker, range(8)), cutter], weakness=weakness)
+    answers = arena.run([*(restless(url, number, calm) for number in range(8)), cutter], weakness=weakness)
     total = {name: sum(answer.get(name, 0) for answer in answers) for name in ("cut", "unknown", "dispatched", "done")}
     print(total)
     assert total["cut"] >= cuts // 2

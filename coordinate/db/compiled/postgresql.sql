@@ -4354,38 +4354,6 @@ WHERE counters.kind = 'row') AS asked
 WHERE asked.last < asked.used
 ORDER BY asked.id;
 
--- name: wrong_ids
--- why: Tables with an id above the last that was given out.
--- takes: nothing
--- gives: id text, used integer, last integer
-SELECT asked.id, asked.used, asked.last
-FROM (SELECT 'events' AS id, (SELECT coalesce(max(events.id), 0) AS coalesce_1
-FROM events) AS used, CAST((SELECT CASE WHEN has_sequence_privilege(format('%I.%I', schemaname, sequencename), 'SELECT')
-    THEN coalesce(last_value, 0) END FROM pg_sequences
-WHERE schemaname = current_schema() AND sequencename = 'events_id_seq') AS BIGINT) AS last UNION ALL SELECT 'history' AS
-    id, (SELECT coalesce(max(history.id), 0) AS coalesce_2
-FROM history) AS used, CAST((SELECT CASE WHEN has_sequence_privilege(format('%I.%I', schemaname, sequencename),
-    'SELECT') THEN coalesce(last_value, 0) END FROM pg_sequences
-WHERE schemaname = current_schema() AND sequencename = 'history_id_seq') AS BIGINT) AS last UNION ALL SELECT 'notes' AS
-    id, (SELECT coalesce(max(notes.id), 0) AS coalesce_3
-FROM notes) AS used, CAST((SELECT CASE WHEN has_sequence_privilege(format('%I.%I', schemaname, sequencename), 'SELECT')
-    THEN coalesce(last_value, 0) END FROM pg_sequences
-WHERE schemaname = current_schema() AND sequencename = 'notes_id_seq') AS BIGINT) AS last UNION ALL SELECT 'tokens' AS
-    id, (SELECT coalesce(max(tokens.id), 0) AS coalesce_4
-FROM tokens) AS used, CAST((SELECT CASE WHEN has_sequence_privilege(format('%I.%I', schemaname, sequencename), 'SELECT')
-    THEN coalesce(last_value, 0) END FROM pg_sequences
-WHERE schemaname = current_schema() AND sequencename = 'tokens_id_seq') AS BIGINT) AS last UNION ALL SELECT 'worktrees'
-    AS id, (SELECT coalesce(max(worktrees.id), 0) AS coalesce_5
-FROM worktrees) AS used, CAST((SELECT CASE WHEN has_sequence_privilege(format('%I.%I', schemaname, sequencename),
-    'SELECT') THEN coalesce(last_value, 0) END FROM pg_sequences
-WHERE schemaname = current_schema() AND sequencename = 'worktrees_id_seq') AS BIGINT) AS last UNION ALL SELECT 'leases'
-    AS id, (SELECT coalesce(max(leases.id), 0) AS coalesce_6
-FROM leases) AS used, CAST((SELECT CASE WHEN has_sequence_privilege(format('%I.%I', schemaname, sequencename), 'SELECT')
-    THEN coalesce(last_value, 0) END FROM pg_sequences
-WHERE schemaname = current_schema() AND sequencename = 'leases_id_seq') AS BIGINT) AS last) AS asked
-WHERE asked.last < asked.used
-ORDER BY asked.id;
-
 -- name: ids_last
 -- why: Of every table with ids the highest, and the last that was given out.
 -- takes: nothing
