@@ -238,9 +238,14 @@ def _settings(folder: Path) -> dict[str, Any]:
     return settings
 
 
+def is_server(target: str) -> bool:
+    """Whether a target is the address of a server; else it is a file's place."""
+    return "://" in target and not target.startswith("sqlite:///")
+
+
 def _refuse_what_cannot_be_opened(target: str) -> None:
     """A file's place, as far as a look can tell; what is not there may be made, and a server is asked later."""
-    if "://" in target and not target.startswith("sqlite:///"):
+    if is_server(target):
         return
     path = Path(target.removeprefix("sqlite:///"))
     try:

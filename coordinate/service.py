@@ -202,6 +202,7 @@ class Coordinator:
     show_ask = read(asks.show_ask)
     list_asks = read(asks.list_asks)
     attention_count = read(asks.attention_count)
+    unread_answers = read(asks.unread_answers)
 
     # --- fleet: tokens of the server's clients
     create_token = write(tokens.create_token)
@@ -456,11 +457,6 @@ class Coordinator:
                 return news
             due = LOOK_SECONDS if role is None else self._perform(figures.next_change, writes=False)
             self.database.wait(max(0.01, min(left, due, LOOK_SECONDS)))
-
-    def unread_answers(self, *, agent: str = "") -> tuple[str, ...]:
-        """The caller's asks that humans have answered and nobody was handed yet, at most 100; read with `pending`."""
-        mine = self.list_asks(unhandled=True, asked_by=agent or self.agent)
-        return tuple(each.id for each in mine if each.seen_at is None)
 
     def tail_events(
         self, *, after: int | None = None, project: str | None = None, not_by: str | None = None, limit: int = 100

@@ -228,6 +228,9 @@ GROUPS: dict[str, Table] = {
     "guard": GUARD,
     "token": TOKEN,
     "db": DB,
+    "lock": LOCK,
+    "counter": COUNTER,
+    "replay": REPLAY,
     "task depend": DEPEND,
 }
 

@@ -81,7 +81,7 @@ def _make(call: Call) -> None:
     except (errors.NoBoard, errors.SchemaBehind):
         if call.target() is None and "COORDINATE_DB" not in os.environ and config.find_folder(Path.cwd()) is None:
             harness.init(Path(), harness=None, plan=None, db=None, agent=call.agent, warn=call.warn)
-        elif "://" in config.locate(call.target()).target:
+        elif config.is_server(config.locate(call.target()).target):
             raise
         else:
             connect(call.target(), create=True).close()

@@ -5,13 +5,12 @@ from __future__ import annotations
 import click
 
 from coordinate.cli.shared import DURATION, Call, command, given
-
-ROLES = ("worker", "reviewer", "manager", "human", "admin")
+from coordinate.states import TOKEN_ROLES
 
 
 @command("create", example="coordinate token create alice --role worker --ttl 30d")
 @click.argument("name")
-@click.option("--role", type=click.Choice(ROLES), required=True, help="What it lets its bearer do.")
+@click.option("--role", type=click.Choice(TOKEN_ROLES), required=True, help="What it lets its bearer do.")
 @click.option("--label", help="What it is for, to know it again.")
 @click.option("--ttl", "ttl_seconds", type=DURATION, help="How long it lasts: 12h, 30d. Default: until it is revoked.")
 def create(call: Call, name: str, **said: object) -> None:

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from coordinate import __version__, inputs
 from coordinate.errors import Busy, CoordinateError
 from coordinate.http import api
-from coordinate.http.gate import BODY_MAX, COOKIE, Gate, Rules, refused
+from coordinate.http.gate import BODY_MAX, COOKIE, Gate, Rules, csrf_token, refused
 from coordinate.http.seats import Seats
 from coordinate.mcp.calls import Calls
 from coordinate.mcp.server import make_server
@@ -82,8 +82,10 @@ def routes() -> list[BaseRoute]:
 
 
 async def contents(request: Request) -> JSONResponse:
-    """What there is."""
-    return JSONResponse({"mcp": "/mcp", "api": "/api/openapi.json", "events": "/events", "metrics": "/metrics"})
+    """What there is; and for a browser that signed in, the proof to show with what it changes."""
+    csrf = csrf_token(request) if COOKIE in request.cookies else None
+    there = {"mcp": "/mcp", "api": "/api/openapi.json", "events": "/events", "metrics": "/metrics"}
+    return JSONResponse(there | {"csrf": csrf})
 
 
 # --- signing in -------------------------------------------------------------------------------------------------------

@@ -216,9 +216,13 @@ def refused(error: CoordinateError) -> JSONResponse:
     return JSONResponse(told, status, headers)
 
 
+# What is reached from this machine alone, and answers to its names; any other address needs names and tokens.
+THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
+
+
 def names_of(host: str, port: int, more: Collection[str] = ()) -> frozenset[str]:
     """What a server on this address is called in a Host header."""
-    names = {"127.0.0.1", "localhost", "[::1]"} if host in ("127.0.0.1", "localhost", "::1") else set()
+    names = {"127.0.0.1", "localhost", "[::1]"} if host in THIS_MACHINE else set()
     given = {name.lower() for name in more}
     return frozenset({f"{name}:{port}" for name in names} | given)
 

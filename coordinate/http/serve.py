@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import ipaddress
 import logging
 import socket
 import sys
@@ -14,7 +13,7 @@ import uvicorn
 from coordinate.errors import InvalidInput
 from coordinate.frozen import dataclass
 from coordinate.http.app import Application
-from coordinate.http.gate import Rules, names_of, new_secret
+from coordinate.http.gate import THIS_MACHINE, Rules, names_of, new_secret
 from coordinate.service import Coordinator
 
 GRACE_SECONDS = 5
@@ -41,7 +40,7 @@ def serve(
     tell: Callable[[Serving], None],
 ) -> None:
     """Serve until a signal comes. Beyond this machine only where somebody has a token, under the names given."""
-    local = _is_loopback(host)
+    local = host in THIS_MACHINE
     if not local and not board.anybody_may_enter():
         raise InvalidInput(
             f"{host} can be reached from other machines, and nobody has a token",
@@ -85,13 +84,6 @@ def _bind(host: str, port: int) -> socket.socket:
         raise InvalidInput(
             f"{host}:{port} cannot be served: {error}", hint="choose another --port; 0 takes a free one", field="port"
         ) from None
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _user() -> str:

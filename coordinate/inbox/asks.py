@@ -34,6 +34,7 @@ OPTIONS_MAX = 4
 LABEL_MAX = 200
 TIMEOUT_SECONDS_MAX = 366 * 86_400
 STEPS_MAX = 20
+UNSEEN_MAX = 100
 STORY_MAX = 100
 _RESPONSE = "response_"
 
@@ -390,6 +391,11 @@ def list_asks(
         name = "asks_attention" if attention else "asks_unhandled" if unhandled else "asks_search"
         return [ask_of(row) for row in tx.all(name, **params)]
     return [ask_of(row) for row in tx.all("asks_list", state=state, **params)]
+
+
+def unread_answers(tx: Tx, *, agent: str = "") -> tuple[str, ...]:
+    """The caller's asks that humans have answered and nobody was handed yet, at most 100; read with `pending`."""
+    return tuple(row.id for row in tx.all("asks_unseen", asked_by=inputs.agent(agent), limit=UNSEEN_MAX))
 
 
 def attention_count(tx: Tx, *, project: str | None = None) -> int:

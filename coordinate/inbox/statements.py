@@ -520,6 +520,14 @@ def _list(*conditions: Any) -> Any:
 add("asks_list", "A page of asks by number.", _list(optional(a.state, given_text("state"))))
 add("asks_attention", "A page of what needs the human now.", _list(_ATTENTION))
 add("asks_unhandled", "A page of what humans have finished with, and agents have not.", _list(_ANSWERED))
+add(
+    "asks_unseen",
+    "What humans have answered an agent, and nobody was handed yet.",
+    select(a.id)
+    .where(_ANSWERED, a.seen_at.is_(None), a.asked_by == given_text("asked_by"))
+    .order_by(a.number)
+    .limit(given_integer("limit")),
+)
 _said = exists(select(r.seq).where(r.ask_id == a.id, contains(r.folded, given_text("needle"))).correlate(asks))
 add(
     "asks_search",

@@ -1,8 +1,8 @@
 """Calls of many clients at once over one board: a few threads work, and whoever waits takes none of them.
 
 The board is asked from threads, as many as it keeps connections. A call that waits looks, and looks again when the log
-has grown or two seconds are over. Who follows the log and who waits share one reader of it, which rests while there is
-nobody; so hundreds of waiting clients cost one look, on either engine, whichever process wrote.
+has grown or two seconds are over. Who follows the log and who waits share one reader of it, on either engine, whichever
+process wrote; it rests while there is nobody.
 """
 
 from __future__ import annotations
@@ -49,9 +49,8 @@ class Calls:
         board: Coordinator,
         caller: Caller,
         arguments: Mapping[str, Any],
-        gone: Callable[[], bool] = lambda: False,
     ) -> Any:
-        """Perform an operation; one that may wait does it here, until `gone` says that nobody waits any more."""
+        """Perform an operation; one that may wait does it here, where it takes no thread."""
         wait = _wait_of(operation, arguments)
         if not wait:
             return await self.run(partial(operation.call, board, caller, arguments))
@@ -60,7 +59,7 @@ class Calls:
         with self.feed.followed():
             while True:
                 seen = self.feed.changed
-                left = 0.0 if self.feed.stopped or gone() else deadline - time.monotonic()
+                left = 0.0 if self.feed.stopped else deadline - time.monotonic()
                 try:
                     answer = await self.run(partial(operation.call, board, caller, at_once))
                 except Held:
@@ -121,10 +120,8 @@ class Feed:
             if not self.followers:
                 self._wanted = anyio.Event()
 
-    async def follow(self, after: int | None, project: str | None = None) -> AsyncIterator[Event | None]:
-        """The events behind a position (None: from now on) as they come; None now and then when nothing came."""
-        if after is None:
-            after = (await self._calls.run(self._calls.board.tail_events))[1]
+    async def follow(self, after: int, project: str | None = None) -> AsyncIterator[Event | None]:
+        """The events behind a position as they come; None now and then when nothing came."""
         with self.followed():
             while not self.stopped:
                 seen = self.changed

@@ -154,7 +154,7 @@ class _Door:
     async def list_resources(
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        plain = [uri for uri, name in RESOURCES.items() if "(" not in uri and name in operations()]
+        plain = [uri for uri in RESOURCES if "(" not in uri]
         return types.ListResourcesResult(
             resources=[
                 types.Resource(uri=uri, name=uri.rsplit("/", 1)[1], mime_type="application/json") for uri in plain
@@ -164,7 +164,7 @@ class _Door:
     async def list_templates(
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        known = [uri for uri, name in RESOURCES.items() if "(" in uri and name in operations()]
+        known = [uri for uri in RESOURCES if "(" in uri]
         shown = [(re.sub(r"\(\?P<(\w+)>.*?\)", r"{\1}", uri), "application/json") for uri in known]
         shown.append(("coordinate://task/{task}/body/{offset}", "text/plain"))
         return types.ListResourceTemplatesResult(
@@ -186,14 +186,13 @@ class _Door:
         return types.ReadResourceResult(contents=[contents])
 
     async def _read(self, seat: Seat, uri: str) -> tuple[str, str]:
-        known = operations()
         if page := TEXT_OF_A_TASK.fullmatch(uri):
             found = await self.calls.run(partial(seat.board.view, task=page["task"]))
             begin = int(page["offset"])
             return found.task.body[begin : begin + TEXT_LENGTHS[0]], "text/plain"
         for pattern, name in RESOURCES.items():
-            if (match := re.fullmatch(pattern, uri)) and name in known:
-                answer = await self.calls.perform(known[name], seat.board, seat.caller, match.groupdict())
+            if match := re.fullmatch(pattern, uri):
+                answer = await self.calls.perform(operations()[name], seat.board, seat.caller, match.groupdict())
                 return _bounded(as_json(answer)), "application/json"
         raise NotFound(f"there is no resource {uri!r:.100}", hint="resources/templates/list names them")
 

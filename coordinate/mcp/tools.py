@@ -98,7 +98,7 @@ def tools_of(profile: str) -> dict[str, Tool]:
     if profile not in PROFILES:
         raise NotFound(f"there is no profile {profile!r:.40}", hint=f"the profiles are {', '.join(PROFILES)}")
     known = operations()
-    chosen = [_tool(known[name]) for name in PROFILES[profile] if name in known]
+    chosen = [_tool(known[name]) for name in PROFILES[profile]]
     own = [DESCRIBE, CALL] if profile == "all" else []
     return {tool.name: tool for tool in (*chosen, *own)}
 

@@ -490,6 +490,19 @@ def test_the_query_of_what_humans_finished_and_agents_have_not_works_on_the_tabl
 # --- the human's attention --------------------------------------------------------------------------------------------
 
 
+def test_what_was_answered_and_nobody_was_handed_is_found_behind_much_that_was(
+    board: Coordinator, ann: Coordinator
+) -> None:
+    for number in range(1, 104):
+        board.ask(**KEY | {"title": f"q{number}"})
+        ann.respond(ask=f"ASK-{number}", kind="handled")
+        if number == 102:
+            behind = board.pending(limit=100).next
+            assert board.pending(limit=100, after=behind).next is None
+    assert board.unread_answers() == ("ASK-103",)
+    assert ann.unread_answers() == ()
+
+
 def test_a_snoozed_ask_is_out_of_sight_until_its_time_a_response_or_a_wake(
     board: Coordinator, ann: Coordinator, board_url: str
 ) -> None:

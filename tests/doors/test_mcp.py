@@ -404,6 +404,12 @@ def test_init_makes_and_upgrades_a_file_and_leaves_a_server_alone(tmp_path: Path
     assert made.hear()["result"]
     made.end()
     assert where.exists()
+    addressed = tmp_path / "addressed.db"
+    made = Raw(Command(f"sqlite:///{addressed}", tmp_path), "--init")
+    made.say(*HELLO)
+    assert made.hear()["result"]
+    made.end()
+    assert addressed.exists()
     refused = Raw(Command(pg_url, tmp_path), "--init")
     out, err = refused.end()
     assert (refused.process.returncode, out, json.loads(err)["code"]) == (6, "", "no_board")

@@ -104,11 +104,8 @@ def test_a_browser_enters_by_the_printed_link_and_shows_two_proofs(server: Serve
     assert (entered.status, entered.headers["location"]) == (303, "/")
     cookie, _, attributes = entered.headers["set-cookie"].partition(";")
     assert {"httponly", "samesite=strict"} <= {each.strip().lower() for each in attributes.split(";")}
-    assert server("GET", "/", Cookie=cookie).status == 200
-    import hashlib
-    import hmac
-
-    proof = hmac.new(cookie.partition("=")[2].encode(), b"csrf", hashlib.sha256).hexdigest()
+    proof = server("GET", "/", Cookie=cookie).json["csrf"]
+    assert server("GET", "/", token=server.secrets["human"]).json["csrf"] is None
     shown = {"Cookie": cookie, "Origin": f"http://{server.host}"}
     assert server("POST", "/api/dispatch", DISPATCH, **shown).status == 403
     assert server("POST", "/api/dispatch", DISPATCH, Cookie=cookie, X_CSRF_Token=proof).status == 403
@@ -119,6 +116,18 @@ def test_a_browser_enters_by_the_printed_link_and_shows_two_proofs(server: Serve
     token = f"token={server.secrets['human']}".encode()
     assert server("POST", "/enter", token, Content_Type="application/x-www-form-urlencoded").status == 303
     assert board.view(task="TASK-1").task.created_by != "system"
+
+
+@ON_A_FILE
+@pytest.mark.parametrize("host", ["127.0.0.2", "0.0.0.0", "0:0:0:0:0:0:0:1"])
+def test_another_address_needs_a_token_and_then_names(
+    board: Coordinator, board_url: str, tmp_path: Path, host: str
+) -> None:
+    """It answers to no name that nobody said, so it does not begin."""
+    call = Command(board_url, tmp_path)
+    assert call("serve", "--host", host, "--port", "0").error["field"] == "host"
+    board.create_token(name="alice", role="worker")
+    assert call("serve", "--host", host, "--port", "0").error["field"] == "name"
 
 
 @ON_A_FILE

@@ -3732,6 +3732,17 @@ ORDER BY asks.number
 
 LIMIT :limit;
 
+-- name: asks_unseen
+-- why: What humans have answered an agent, and nobody was handed yet.
+-- takes: asked_by text, limit integer
+-- gives: id text
+SELECT asks.id
+FROM asks
+WHERE asks.handled_at IS NOT NULL AND asks.outcome = '' AND asks.seen_at IS NULL AND asks.asked_by = :asked_by
+ORDER BY asks.number
+
+LIMIT :limit;
+
 -- name: asks_search
 -- why: A page of asks whose words, or whose responses' words, hold a text; literal and case-folded.
 -- takes: needle text, project text, kind text, asked_by text, after integer, limit integer
