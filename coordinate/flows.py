@@ -297,16 +297,11 @@ def _never_taken(tx: Tx, task_id: str, blocker: Row | None) -> None:
     )
 
 
-def _alone(tx: Tx, patterns: Sequence[str], *, project: str, caller: leases.Caller) -> None:
-    """From here on nobody else grants a scope in the project, and no hold that is past keeps one of these.
+def _take_back_late(tx: Tx, patterns: Sequence[str], *, project: str, caller: leases.Caller) -> None:
+    """End each hold that is past and keeps one of these, after `lock_scopes`.
 
     A task whose hold is past loses it to whoever takes one of its scopes: so what is held has all that it declares.
     """
-    leases.lock_scopes(tx, project)
-    _take_back_late(tx, patterns, project=project, caller=caller)
-
-
-def _take_back_late(tx: Tx, patterns: Sequence[str], *, project: str, caller: leases.Caller) -> None:
     for task_id in leases.late_holds(tx, patterns, project=project, caller=caller):
         claims.take_back(tx, task_id, _ask_about_spent)
 
@@ -348,7 +343,8 @@ def claim_scopes(
         task_id, project = str(seen.id), str(seen.project)
     project = project or "default"
     caller = leases.Caller(agent, session, task_id, shown)
-    _alone(tx, wanted, project=project, caller=caller)
+    leases.lock_scopes(tx, project)
+    _take_back_late(tx, wanted, project=project, caller=caller)
     agents.end_stale(tx, limit=SWEEP_ALONG)
     if task_id is not None:
         attempt = int(scopes.held_task(tx, "task_lock", str(task), agent, project).attempt)
@@ -356,7 +352,8 @@ def claim_scopes(
     if conflicts:
         return Scopes(False, (), tuple(conflicts[:CONFLICTS_MAX]), len(conflicts[CONFLICTS_MAX:]))
     leases.end(tx, past, reason="expired", by=agent)
-    again = {row.resource: row for row in own if row.mode in (mode, "exclusive")}
+    # What a late hold of the session keeps ends with that hold, unless this is claimed for a task.
+    again = {row.resource: row for row in own if row.mode in (mode, "exclusive") and (row.live or task_id)}
     kept: list[Lease] = []
     for pattern in [each for each in wanted if each in again]:
         row = again[pattern]
@@ -418,7 +415,10 @@ def open_worktree(
     wanted = scopes.canonical(patterns if isinstance(patterns, str) or patterns else declared or ["."])
     caller = leases.Caller(agent, session, task_id)
     agents.enter(tx, session=session)
-    _alone(tx, wanted, project=project, caller=caller)
+    leases.lock_scopes(tx, project)
+    # What is held for the task may be shared with others until now.
+    covered = list(dict.fromkeys([*wanted, *(each.resource for each in tx.all("leases_of_task", task_id=task_id))]))
+    _take_back_late(tx, covered, project=project, caller=caller)
     row = story.find(tx, task_id, lock=True)
     if row.assigned_agent != agent or row.project != project or (attempt is not None and row.attempt != attempt):
         raise InvalidState(
@@ -427,8 +427,6 @@ def open_worktree(
             holder=row.assigned_agent,
             status=row.status,
         )
-    # What is held for the task may be shared with others until now.
-    covered = list(dict.fromkeys([*wanted, *(each.resource for each in tx.all("leases_of_task", task_id=task_id))]))
     conflicts, own, past = leases.conflicts_of(tx, covered, project=project, mode="exclusive", caller=caller)
     conflicts += [
         leases.conflict_of(pattern, each)

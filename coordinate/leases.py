@@ -111,9 +111,9 @@ def conflict_of(pattern: str, row: Row) -> Conflict:
 
 
 def ends(row: Row) -> str:
-    """In words: the time at which a lease ends, or whose worktree it ends with."""
+    """In words: the time at which a lease that stands in the way ends, or whose worktree it ends with."""
     if row.expires_at is None:
-        return f"when {row.agent}'s worktree of {row.task_id} is merged or aborted: see coordinate worktree list"
+        return f"when {row.keeper}'s worktree of {row.task_id} is merged or aborted: see coordinate worktree list"
     return f"at {row.expires_at.isoformat(timespec='seconds').replace('+00:00', 'Z')}, unless renewed"
 
 
@@ -198,7 +198,8 @@ def refuse_split(tx: Tx, going: Sequence[Row]) -> None:
     for row in going:
         for _, stays in _overlapping(tx, [row.resource], row.project):
             shared = row.mode == stays.mode == "shared"
-            if not stays.live or stays.task_id == row.task_id or shared:
+            over = not stays.live and stays.task_id is None  # a late hold may still be renewed, with its scopes
+            if over or stays.task_id == row.task_id or shared:
                 continue
             kept = f"for {stays.task_id}" if stays.task_id else f"with fence {stays.fence}"
             raise InvalidState(

@@ -47,6 +47,7 @@ from coordinate.db.schema import (
     sessions,
     task_scopes,
     tasks,
+    worktrees,
 )
 from coordinate.db.statements import Statements
 from coordinate.inputs import BIGINT_MAX
@@ -403,7 +404,8 @@ add(
     select(board_lock("scopes", given_text("project")).label("locked")),
     only="postgresql",
 )
-_near = (*_LEASE, _LIVE.label("live"))
+_keeper = select(worktrees.c.agent).where(worktrees.c.id == lease.worktree_id).correlate(leases).scalar_subquery()
+_near = (*_LEASE, _LIVE.label("live"), _keeper.label("keeper"))
 _in_project = (_SCOPE, _HELD, lease.project == given_text("project"))
 add(
     "scopes_near",

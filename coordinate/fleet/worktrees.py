@@ -50,7 +50,8 @@ def close_worktree(
 
     While its task is held, what the task declares, or held before the worktree was opened, lasts until that hold ends.
     `unsaved` says what would be lost (uncommitted or unmerged work), as the caller found by looking; then it is
-    refused as `UnsavedWork` unless `force`, which is recorded. Only its agent may close it, unless `force`.
+    refused as `UnsavedWork` unless `force`, which is recorded. Only its agent may close it, unless `force`. Raises
+    `InvalidState` while its agent holds something else that overlaps what goes back to the task's hold.
     """
     agent = inputs.agent(agent)
     reason = inputs.text(reason, "reason", limit=inputs.REASON_MAX)

@@ -289,6 +289,7 @@ def test_nothing_is_granted_to_a_session_that_another_process_has_just_ended(
     """A sign of life is due once a second at most, so the grant itself looks whether the session is still there."""
     session = board.register(name="sue").id
     board.dispatch(title="t", role="worker")
+    board.claim_task(task=board.dispatch(title="h", role="other").task.id, agent="sue")
     with coordinate.connect(board_url, session=session) as c, coordinate.connect(board_url, session=session) as other:
         c.mine()
         other.end_session()
@@ -297,7 +298,20 @@ def test_nothing_is_granted_to_a_session_that_another_process_has_just_ended(
             lambda: c.acquire_lock(name="deploy"),
             lambda: c.claim_next(role="worker"),
             lambda: c.claim_task(task="TASK-1"),
+            lambda: c.open_worktree(task="TASK-2", branch="b", root="/r"),
+            lambda: c.adopt_worktree(task="TASK-2"),
         ):
             with pytest.raises(InvalidState, match="was ended"):
                 grant()
     assert board.list_leases() == []
+
+
+def test_a_session_that_is_swept_between_two_of_its_calls_is_back_with_what_it_is_granted(
+    board: Coordinator, enter: Enter, board_url: str
+) -> None:
+    alice = enter("alice", ttl_seconds=60)
+    alice.stats()
+    age(board_url, 61)
+    board.sweep()
+    one(alice.claim_scopes(patterns=["src"]))
+    assert board.list_sessions(of_agent="alice")[0].live

@@ -419,3 +419,31 @@ def test_a_task_set_aside_in_one_project_is_ready_in_another(board: Coordinator,
     board.release_leases(fences=[lease.fence])
     assert next_of(board) == "TASK-1"
     assert_sound(board_url)
+
+
+def test_a_task_is_not_transferred_from_beside_a_late_hold_that_overlaps_it(
+    board: Coordinator, enter: Enter, board_url: str
+) -> None:
+    """A late hold may still be renewed, and its scopes with it."""
+    alice = enter("alice", ttl_seconds=9_000)
+    board.dispatch(title="T", role="worker", scopes=["src"])
+    board.dispatch(title="T", role="worker", scopes=["src/app.py"])
+    claim = alice.claim_task(task="TASK-1", lease_seconds=9_000)
+    late = alice.claim_task(task="TASK-2", lease_seconds=60)
+    age(board_url, 70)
+    with refused(board_url, InvalidState, "alice holds src/app.py for TASK-2"):
+        alice.transfer(handle=claim, to="bob")
+    alice.complete(handle=late)
+    alice.transfer(handle=claim, to="bob")
+
+
+def test_a_scope_that_a_late_hold_of_ones_own_keeps_is_granted_anew(
+    board: Coordinator, enter: Enter, board_url: str
+) -> None:
+    alice, bob = enter("alice", ttl_seconds=9_000), enter("bob", ttl_seconds=9_000)
+    board.dispatch(title="T", role="worker", scopes=["src"])
+    alice.claim_next(role="worker", lease_seconds=60)
+    age(board_url, 70)
+    one(alice.claim_scopes(patterns=["src"]))
+    assert not bob.claim_scopes(patterns=["src"]).granted
+    assert_sound(board_url)

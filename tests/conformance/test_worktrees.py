@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinate import Coordinator
-from coordinate.errors import Held, InvalidState, NotFound, UnsavedWork
+from coordinate.errors import Held, InvalidState, NotFound, StaleClaim, UnsavedWork
 from coordinate.records import Claim
 from tests.clock import age
 from tests.fleet import Enter, enter, held, one
@@ -261,3 +261,46 @@ def test_the_scopes_of_an_open_worktree_are_whoevers_who_holds_its_task(
     assert not alice.claim_scopes(patterns=["src/x"]).granted
     bob.adopt_worktree(task="TASK-1")
     assert_sound(board_url)
+
+
+def test_what_another_shares_late_is_taken_back_before_a_worktree_has_it_alone(
+    board: Coordinator, enter: Enter, board_url: str
+) -> None:
+    alice, bob = enter("alice", ttl_seconds=9_000), enter("bob", ttl_seconds=9_000)
+    for _ in range(2):
+        board.dispatch(title="T", role="worker")
+    claim = alice.claim_next(role="worker", lease_seconds=9_000)
+    late = bob.claim_next(role="worker", lease_seconds=60)
+    for c, hold in ((alice, claim), (bob, late)):
+        one(c.claim_scopes(patterns=["src"], mode="shared", task=hold.handle, ttl_seconds=60))
+    age(board_url, 70)
+    assert alice.open_worktree(task=claim.handle, branch="b", root="/r", patterns=["docs"]).worktree
+    with pytest.raises(StaleClaim):
+        bob.log_progress(handle=late, note="n")
+    assert held(board) == [("alice", "docs"), ("alice", "src")]
+    assert_sound(board_url)
+
+
+def test_an_adopted_worktree_gives_its_scopes_back_to_the_holder_whole(
+    board: Coordinator, enter: Enter, board_url: str
+) -> None:
+    alice, bob = enter("alice"), enter("bob")
+    board.dispatch(title="T", role="worker", scopes=["src"])
+    open_one(alice, alice.claim_next(role="worker"))
+    bob.adopt_worktree(task="TASK-1")
+    own = one(bob.claim_scopes(patterns=["src/app.py"]))
+    with refused(board_url, InvalidState, "bob holds src/app.py with fence"):
+        bob.close_worktree(task="TASK-1")
+    bob.release_leases(fences=[own.fence])
+    bob.close_worktree(task="TASK-1")
+    assert held(board) == [("alice", "src")]
+
+
+def test_a_refusal_says_whose_worktree_it_is_also_when_another_holds_the_task(
+    board: Coordinator, enter: Enter, claim: Claim
+) -> None:
+    open_one(board, claim)
+    board.release(handle=claim)
+    assert enter("bob").claim_next(role="worker").handle == "TASK-1@2"
+    (conflict,) = enter("carol").claim_scopes(patterns=["src"]).conflicts
+    assert (conflict.holder, "alice's worktree" in conflict.ends) == ("bob", True)
