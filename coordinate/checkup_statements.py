@@ -8,11 +8,9 @@ from sqlalchemy import ColumnElement, Text, and_, case, cast, exists, func, or_,
 
 from coordinate.db.portable import BIGINT, const, given_integer, given_text, last_id, now
 from coordinate.db.schema import (
-    annotations_table,
     asks,
     attempts,
     board_rows,
-    boards,
     counters,
     event_cursors,
     event_feed,
@@ -253,12 +251,7 @@ def _most(number: ColumnElement[Any]) -> ColumnElement[Any]:
 
 
 _NUMBERED = {
-    "task": t.number,
-    "fence": l.fence,
-    "ask": asks.c.number,
-    "annotation": annotations_table.c.number,
-    "board": boards.c.number,
-    "row": board_rows.c.number,
+    column.info["counter"]: column for table in metadata.sorted_tables for column in table.c if "counter" in column.info
 }
 _counted = union_all(
     *(

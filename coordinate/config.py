@@ -243,11 +243,16 @@ def is_server(target: str) -> bool:
     return "://" in target and not target.startswith("sqlite:///")
 
 
+def path_of(target: str) -> Path:
+    """The file that a target means, if it is no server's address; a path is a path, whatever stands in it."""
+    return Path(target.removeprefix("sqlite:///")).absolute()
+
+
 def _refuse_what_cannot_be_opened(target: str) -> None:
     """A file's place, as far as a look can tell; what is not there may be made, and a server is asked later."""
     if is_server(target):
         return
-    path = Path(target.removeprefix("sqlite:///"))
+    path = path_of(target)
     try:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError):

@@ -821,7 +821,7 @@ def adopt(source: str | Path, target: str | Path | None = None) -> Adopted:
     from coordinate.work import adoption, tidying
 
     place = config.locate(None if target is None else str(target))
-    _refuse_itself(source, place.target.removeprefix("sqlite:///"))
+    _refuse_itself(source, str(config.path_of(place.target)))
     with tidying.tidied(Path(source)) as board, connect(place.target, create=True) as coordinator:
         return coordinator._perform(lambda tx: adoption.adopt(tx, board=board), writes=True)
 
@@ -832,14 +832,14 @@ def restore(source: str | Path, target: str | Path | None = None, *, replace: bo
     Every live hold of the backup ends, with its event, and all numbers go on above those of the board that is replaced,
     or by a wide margin where that cannot be read: no handle, fence, id or position comes twice. Programs that have the
     board open go on with what is there now. A board that is there is kept beside the new one, and `NotEmpty` is raised
-    unless `replace` says that it is meant.
+    unless `replace` says that it is meant; one that has moved stays as it is (`Moved`), since its callers are sent on.
     """
     from coordinate.db.restore import replacing
 
     place = config.locate(None if target is None else str(target))
     if is_postgres(place.target):
         raise errors.InvalidInput("a board on Postgres is restored by pg_restore; then it is settled", field="db")
-    board = Path(place.target.removeprefix("sqlite:///")).absolute()
+    board = config.path_of(place.target)
     with replacing(Path(source).absolute(), board, replace=replace) as replaced:
         settled = flows.settle(replaced.tx, known=replaced.known)
     return Restored(str(board), str(source), replaced.kept, replaced.rows, settled)
@@ -881,5 +881,5 @@ def _make(target: str) -> None:
     from coordinate.db import migrate  # Alembic: only when asked to create
 
     if not is_postgres(target):
-        Path(target.removeprefix("sqlite:///")).absolute().parent.mkdir(parents=True, exist_ok=True)
+        config.path_of(target).parent.mkdir(parents=True, exist_ok=True)
     migrate.upgrade(target)

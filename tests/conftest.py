@@ -156,6 +156,12 @@ def db_url(engine: str, request: pytest.FixtureRequest) -> str:
     return request.getfixturevalue("sqlite_url" if engine == "sqlite" else "pg_url")
 
 
+@pytest.fixture
+def other_url(engine: str, postgres: Server, request: pytest.FixtureRequest) -> str:
+    """An empty place on the other engine."""
+    return str(request.getfixturevalue("pg_url" if engine == "sqlite" else "sqlite_url"))
+
+
 # Boards: the same with the schema at head, made once and then copied, because upgrading each time is slow.
 
 

@@ -141,7 +141,7 @@ def backup(call: Call, file: str) -> None:
             hint=server.dump_command(target, place),
             field="db",
         )
-    call.show(as_json(backup.export(_file_of(target), place)))
+    call.show(as_json(backup.export(config.path_of(target), place)))
 
 
 @command("restore", example="coordinate db restore board-2030-01-31.db")
@@ -206,7 +206,6 @@ def move(call: Call, to: str | None, from_: str | None, dry_run: bool, resume: b
     Meanwhile writers are told to wait (exit 5, "moving"), and afterwards where the board is (exit 7, "moved"); readers
     still read. Live leases get the time back that it took. The old board is left as it was.
     """
-    from coordinate.cli.shared import as_path
     from coordinate.db import move as moving
 
     if undo + resume + dry_run > 1 or (undo and switch):
@@ -251,7 +250,3 @@ def _bar(source: str) -> Iterator[Callable[[str, str, int, int], None] | None]:
 
 def _target(call: Call) -> str:
     return config.locate(call.target()).target
-
-
-def _file_of(target: str) -> Path:
-    return Path(target.removeprefix("sqlite:///")).absolute()

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote, urlencode
 
-from coordinate import errors
+from coordinate import config, errors
 from coordinate.db import fence
 from coordinate.db.compiled import Library, Statement
 from coordinate.db.gate import Gate
@@ -119,7 +119,7 @@ def open_engine(target: str, *, create: bool, patience: float, synchronous: str,
     """The engine for a target. Nothing is opened yet. `gate`: writers of a file go in the order in which they came."""
     if is_postgres(target):
         return Postgres(target)
-    path = target.removeprefix("sqlite:///")
+    path = str(config.path_of(target))
     return SQLite(path, create=create, patience=patience, synchronous=synchronous, gate=gate)
 
 
@@ -425,11 +425,13 @@ _BEGIN_WRITE = (
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL idle_in_transaction_session_timeout = '30s'"
 # A statement is prepared when a connection sends it for the so-maniest time: a short command prepares none.
 _PREPARE_AT = 4
-# What was prepared is gone, or was made for a schema that has changed: a new connection knows nothing of it.
-_PREPARED_IN_VAIN = ("26000", "42P05", "0A000")
+# A pooler that was not seen: what was prepared is on another server, or somebody else's is on this one.
+_PREPARED_IN_VAIN = ("26000", "42P05")
 _LOST = ("08", "57P01", "57P02", "57P03", "57P05", "25P03", "53300")
 
-_SECRETS = ("password", "passfile", "sslpassword", "sslkey", "oauth_client_secret")
+# Of libpq's parameters those that are secrets, and those that name the file of one: each host has its own.
+_SECRETS = ("password", "sslpassword", "scram_client_key", "scram_server_key", "oauth_client_secret")
+_FILES_OF_SECRETS = ("passfile", "sslkey", "sslkeylogfile")
 
 # What the server says when another try cannot help; libpq hands no code along with a refused connection.
 _HOPELESS = ("authentication", "does not exist", "pg_hba.conf", "could not translate host name", "invalid")
@@ -471,7 +473,7 @@ class Postgres:
 
     def address(self) -> str:
         """Everything of the address that is no secret: user, hosts, database, options such as the search_path."""
-        known = {name: str(part) for name, part in self._address.items() if name not in _SECRETS}
+        known = {name: str(part) for name, part in self._address.items() if name not in (*_SECRETS, *_FILES_OF_SECRETS)}
         user, name = known.pop("user", None), known.pop("dbname", "")
         hosts, ports = known.get("host", ""), known.get("port", "")
         place = ""
@@ -527,8 +529,10 @@ class Postgres:
         )
 
     def _without_secret(self, said: str) -> str:
-        password = self._address.get("password")
-        return said.replace(str(password), "***") if password else said
+        for part in _SECRETS:
+            if secret := self._address.get(part):
+                said = said.replace(str(secret), "***")
+        return said
 
     def close(self, connection: Any) -> None:
         connection.close()
@@ -604,6 +608,7 @@ class Postgres:
 
     def explain(self, error: Exception, *, committing: bool) -> Interrupted | None:
         state = getattr(error, "sqlstate", None) or ""
+        source = error.diag.source_function if isinstance(error, self._psycopg.Error) else None
         if state == "P0001" and (fenced := fence.told(str(error))):
             return Interrupted(fenced, again=False)
         if state in ("40001", "40P01"):
@@ -615,6 +620,10 @@ class Postgres:
                 hint="try again; pg_stat_activity shows sessions that are idle in transaction",
             )
             return Interrupted(busy, again=True)
+        # The result of a prepared statement is not what it was: a new connection plans it for the schema of now.
+        if state == "0A000" and source == "RevalidateCachedQuery":
+            changed = errors.Busy("the schema was changed under this call", hint="try again")
+            return Interrupted(changed, again=True, lost=True)
         # A standby refuses to begin READ WRITE with "feature not supported"; no statement of ours asks for another.
         if state in ("25006", "0A000"):
             standby = errors.ReadOnly(
@@ -630,8 +639,8 @@ class Postgres:
             return Interrupted(refused, again=False)
         if state in ("53100", "53200"):
             return Interrupted(errors.Unreachable("the server is out of space or memory"), again=False)
-        if state in _PREPARED_IN_VAIN and self._prepares:
-            self._prepares = state == "0A000"
+        if state in _PREPARED_IN_VAIN:
+            self._prepares = False
             return Interrupted(self._unreachable(error), again=True, lost=True)
         lost = state.startswith(_LOST) or (isinstance(error, self._psycopg.OperationalError) and not state)
         if lost and committing:

@@ -7,6 +7,7 @@ themselves is for `coordinate.checkup`.
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import stat
 import time
@@ -14,15 +15,16 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from coordinate import errors
-from coordinate.db import dialect, knowledge, migrate, schema
-from coordinate.db.portable import kind_of
+from coordinate import config, errors
+from coordinate.db import dialect, knowledge, migrate, schema, sides
 from coordinate.records import Symptom
 
 SHOWN_MAX = 20
+FOUND_MAX = 1_000
 # Twice what SQLite lets a log grow to before it writes it back (1,000 pages of 4 KB), and room for one large change.
 LOG_BYTES_MAX = 16_000_000
 CLOCK_SECONDS_MAX = 5.0
@@ -63,10 +65,23 @@ def examine(target: str, *, deep: bool = False, repair: bool = False) -> Examine
     at_head = not symptoms and standing.at_head
     look = _server if dialect.is_postgres(target) else _file
     symptoms += look(target, facts, deep=deep, repair=repair)
+    damaged = any(each.kind == "integrity" for each in symptoms)
+    if deep and at_head and not damaged:
+        symptoms += _values(target)
     if deep and at_head and (differences := migrate.check(target)):
         hint = "somebody changed the tables past the migrations: change them back, or restore a backup"
         symptoms.append(_fault("drift", "the tables are not those that this program expects", hint, *differences))
     return Examined(facts, symptoms, at_head)
+
+
+def _values(target: str) -> Iterator[Symptom]:
+    """Values that no program of ours writes: the other engine would refuse them, or not give them back."""
+    side = sides.side_of(target)
+    with side.transaction(writes=False):
+        found = [f"{each.table} {each.row}: {each.column} {each.fault}" for each in islice(side.faults(), FOUND_MAX)]
+    if found:
+        hint = "somebody wrote past the program: set them right by hand"
+        yield _fault("values", "values and rows that cannot be", hint, *found)
 
 
 def _fault(kind: str, said: str, hint: str = "", *found: str) -> Symptom:
@@ -81,7 +96,7 @@ def _warning(kind: str, said: str, hint: str = "", *found: str) -> Symptom:
 
 
 def _file(target: str, facts: dict[str, Any], *, deep: bool, repair: bool) -> Iterator[Symptom]:
-    path = Path(target.removeprefix("sqlite:///")).absolute()
+    path = config.path_of(target)
     engine = dialect.SQLite(str(path), patience=1.0)
     with closing(engine.connect()) as connection:
         facts |= {
@@ -104,7 +119,6 @@ def _file(target: str, facts: dict[str, Any], *, deep: bool, repair: bool) -> It
         if deep:
             try:
                 yield from _integrity(connection)
-                yield from _values(connection)
             except sqlite3.DatabaseError as error:
                 yield _damaged(str(error))
 
@@ -183,48 +197,18 @@ def _clock_of_rows(connection: sqlite3.Connection) -> Iterator[Symptom]:
         yield _warning("clock", said, "compare the clocks of the hosts that use this file")
 
 
+_OF_A_VALUE = re.compile(r"(CHECK constraint failed|[A-Z]+ value) in ")
+
+
 def _integrity(connection: sqlite3.Connection) -> Iterator[Symptom]:
+    """What SQLite says of a file; that a value breaks a rule of its table is no damage, and told with the values."""
     verdict = [row[0] for row in connection.execute(f"PRAGMA integrity_check({SHOWN_MAX})")]
-    if verdict != ["ok"]:
-        yield _damaged(*verdict)
-    broken = connection.execute("PRAGMA foreign_key_check").fetchall()
-    if broken:
-        found = [f"{table} row {row}: no such {parent}" for table, row, parent, _ in broken]
-        yield _fault("parents", "rows whose parent is gone", "somebody deleted past the program", *found)
+    if found := [said for said in verdict if said != "ok" and not _OF_A_VALUE.match(said)]:
+        yield _damaged(*found)
 
 
 def _damaged(*found: str) -> Symptom:
     return _fault("integrity", "the file is damaged", "restore a backup, and look at the disk", *found)
-
-
-# The one shape of a moment: 2030-01-31T12:00:00.000Z
-_MOMENT = "-".join(["[0-9]" * 4, "[0-9]" * 2, "[0-9]" * 2 + "T"]) + ":".join(["[0-9]" * 2] * 3) + ".[0-9][0-9][0-9]Z"
-# By kind, when a value is none that the program writes. (Any column of SQLite takes anything.)
-_CANNOT_BE = {
-    "integer": "typeof({0}) <> 'integer'",
-    "boolean": "typeof({0}) <> 'integer' OR {0} NOT IN (0, 1)",
-    "instant": f"typeof({{0}}) <> 'text' OR {{0}} NOT GLOB '{_MOMENT}'",
-    "text": "typeof({0}) <> 'text' OR instr({0}, char(0)) > 0",
-    "json": "typeof({0}) <> 'text' OR NOT json_valid({0})",
-}
-
-
-def _values(connection: sqlite3.Connection) -> Iterator[Symptom]:
-    """Values that Postgres would refuse, or that the program would not understand."""
-    found: list[str] = []
-    for table in schema.metadata.sorted_tables:
-        # An older schema lacks some.
-        there = {name for _, name, *_ in connection.execute(f"PRAGMA table_info({table.name})")}
-        if columns := [column for column in table.c if column.name in there]:
-            wrong = {
-                column.name: f"{column.name} IS NOT NULL AND ({_CANNOT_BE[kind_of(column.type)].format(column.name)})"
-                for column in columns
-            }
-            named = " ".join(f"WHEN {test} THEN '{name}'" for name, test in wrong.items())
-            asked = f"SELECT rowid, CASE {named} END AS what FROM {table.name} WHERE what IS NOT NULL LIMIT {SHOWN_MAX}"
-            found += [f"{table.name} row {row}: {what}" for row, what in connection.execute(asked)]
-    if found:
-        yield _fault("values", "values that the program never writes", "set them right by hand", *found)
 
 
 # --- a Postgres server ------------------------------------------------------------------------------------------------

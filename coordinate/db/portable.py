@@ -15,7 +15,6 @@ from sqlalchemy import (
     ColumnElement,
     DateTime,
     Integer,
-    LargeBinary,
     String,
     Table,
     Text,
@@ -64,7 +63,6 @@ BOOLEAN = Boolean()
 INSTANT = DateTime(timezone=True).with_variant(Text(), "sqlite")
 # Not SQLite's declared type JSON: that has numeric affinity. Not JSONB: that reorders keys.
 JSON_OBJECT = JSON().with_variant(Text(), "sqlite")
-BYTES = LargeBinary()
 
 
 class StringList(UserDefinedType[list[str]]):
@@ -77,13 +75,12 @@ class StringList(UserDefinedType[list[str]]):
 
 
 def kind_of(type_: TypeEngine[Any]) -> str:
-    """The executor's word for a type: text, integer, boolean, instant, json, list or bytes."""
+    """The executor's word for a type: text, integer, boolean, instant, json or list."""
     kinds: list[tuple[type, str]] = [
         (StringList, "list"),
         (JSON, "json"),
         (Boolean, "boolean"),
         (DateTime, "instant"),
-        (LargeBinary, "bytes"),
         (Integer, "integer"),
         (String, "text"),
     ]

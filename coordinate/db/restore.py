@@ -16,8 +16,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from coordinate import errors
-from coordinate.db import backup, dialect, knowledge, migrate
+from coordinate.db import backup, dialect, fence, knowledge, migrate
 from coordinate.db.engine import Database, Tx
+from coordinate.db.server import quoted
 
 
 @dataclass(slots=True)
@@ -35,7 +36,8 @@ def replacing(source: Path, board: Path, *, replace: bool) -> Iterator[Replacing
     """Fill the board from the backup; what the block does to it is part of the same transaction, then it is committed.
 
     A backup of an older schema is upgraded on the way, in a copy. Raises `NotEmpty` when there is a board already and
-    `replace` does not say that this is meant, `NotABoard` when either is none, `SchemaAhead`.
+    `replace` does not say that this is meant, `Moved` or `Moving` when the board is not worked on here, `NotABoard` when
+    either is none, `SchemaAhead`.
     """
     if board.exists() and source.exists() and source.samefile(board):
         raise errors.InvalidInput(f"{source} is the board itself", hint="name a backup", field="file")
@@ -120,6 +122,10 @@ def _keep(engine: dialect.SQLite, connection: sqlite3.Connection, board: Path, *
         return None
     if knowledge.VERSION_TABLE not in tables or "tasks" not in tables:
         raise knowledge.without_version(tables, str(board))
+    if "board_move" in tables:  # an older schema has none
+        row = Tx(Database(engine), connection).one("move_state")
+        if (elsewhere := fence.stops(row)) is not None:
+            raise elsewhere  # whoever asks here is sent there: a second board would be worked on
     if not replace:
         tasks, held = connection.execute("SELECT count(*), count(lease_until) FROM tasks").fetchone()
         raise errors.NotEmpty(f"{board} holds a board: {tasks} tasks, {held} of them held", hint=REPLACE, tasks=tasks)
@@ -146,7 +152,7 @@ def _fill(connection: sqlite3.Connection) -> dict[str, int]:
         f"SELECT type, name FROM main.sqlite_master WHERE type IN ('view', 'trigger', 'table') AND {ours}"
         " ORDER BY type = 'table'"
     ).fetchall():
-        connection.execute(f"DROP {kind} main.{_quoted(name)}")
+        connection.execute(f"DROP {kind} main.{quoted(name)}")
     made = connection.execute(
         f"SELECT type, name, sql FROM source.sqlite_master WHERE sql IS NOT NULL AND {ours} ORDER BY type <> 'table'"
     ).fetchall()
@@ -154,7 +160,7 @@ def _fill(connection: sqlite3.Connection) -> dict[str, int]:
     for kind, name, sql in made:
         connection.execute(sql)
         if kind == "table":
-            table = _quoted(name)
+            table = quoted(name)
             rows[name] = connection.execute(f"INSERT INTO main.{table} SELECT * FROM source.{table}").rowcount
     connection.execute("DELETE FROM main.sqlite_sequence")
     connection.execute("INSERT INTO main.sqlite_sequence SELECT * FROM source.sqlite_sequence")
@@ -193,7 +199,3 @@ def _raise_numbers(connection: sqlite3.Connection) -> None:
 def _has(connection: sqlite3.Connection, table: str, schema: str = "main") -> bool:
     found = connection.execute(f"SELECT 1 FROM {schema}.sqlite_master WHERE type = 'table' AND name = ?", [table])
     return found.fetchone() is not None
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -8,15 +8,12 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from coordinate import errors
 from coordinate.db import dialect, schema
 
 # What is recorded of the schema's age is for migrations to write.
 READ_ONLY = (schema.VERSION_TABLE, schema.schema_window.name)
-# Parts of an address that hold no secret, and that Postgres' own tools understand.
-PLAIN = ("service", "host", "hostaddr", "port", "user", "dbname", "sslmode", "sslrootcert", "target_session_attrs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +79,13 @@ def quoted(name: str) -> str:
 def dump_command(target: str, file: Path) -> str:
     """The call of pg_dump that backs the board up, without any secret: that comes from a passfile or PGPASSWORD."""
     pattern = f"--schema={quoted(home_of(target).schema)}"
-    return shlex.join(["pg_dump", "--format=custom", pattern, f"--file={file}", _plain_address(target)])
+    return shlex.join(["pg_dump", "--format=custom", pattern, f"--file={file}", _engine(target).address()])
 
 
 def restore_command(target: str, file: Path) -> str:
     """The call of pg_restore that puts such a file into a database."""
     options = ["--exit-on-error", "--single-transaction", "--no-owner"]
-    return shlex.join(["pg_restore", *options, f"--dbname={_plain_address(target)}", str(file)])
-
-
-def _plain_address(target: str) -> str:
-    engine = _engine(target)
-    known = engine._psycopg.conninfo.conninfo_to_dict(engine.conninfo)
-    kept: dict[str, Any] = {part: known[part] for part in PLAIN if part in known}
-    return str(engine._psycopg.conninfo.make_conninfo(**kept))
+    return shlex.join(["pg_restore", *options, f"--dbname={_engine(target).address()}", str(file)])
 
 
 def _engine(target: str) -> dialect.Postgres:

@@ -418,17 +418,12 @@ def _json_rules(name: str, column: Column[Any]) -> Iterator[tuple[str, str]]:
     )
 
 
-def _bytes_rules(name: str, column: Column[Any]) -> Iterator[tuple[str, str]]:
-    yield "is no row of bytes", f"typeof({name}) <> 'blob'"
-
-
 _VALUE_RULES: dict[str, Callable[[str, Column[Any]], Iterator[tuple[str, str]]]] = {
     "text": _text_rules,
     "integer": _integer_rules,
     "boolean": _boolean_rules,
     "instant": _instant_rules,
     "json": _json_rules,
-    "bytes": _bytes_rules,
 }
 
 
@@ -457,15 +452,12 @@ _ESCAPED = {92: r"\\", 8: r"\b", 9: r"\t", 10: r"\n", 11: r"\v", 12: r"\f", 13: 
 def _printed(column: Column[Any]) -> str:
     """A value as COPY prints it."""
     name = column.name
-    match kind_of(column.type):
-        case "text" | "json":
-            escaped = name
-            for code, shown in _ESCAPED.items():
-                escaped = f"replace({escaped}, char({code}), '{shown}')"
-            any_of_it = "'*[' || char(8) || '-' || char(13) || '\\]*'"
-            return f"coalesce(CASE WHEN {name} GLOB {any_of_it} THEN {escaped} ELSE {name} END, '\\N')"
-        case "bytes":
-            return f"coalesce('\\\\x' || lower(hex({name})), '\\N')"
+    if kind_of(column.type) in ("text", "json"):
+        escaped = name
+        for code, shown in _ESCAPED.items():
+            escaped = f"replace({escaped}, char({code}), '{shown}')"
+        any_of_it = "'*[' || char(8) || '-' || char(13) || '\\]*'"
+        return f"coalesce(CASE WHEN {name} GLOB {any_of_it} THEN {escaped} ELSE {name} END, '\\N')"
     return f"coalesce({name}, '\\N')"
 
 

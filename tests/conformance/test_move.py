@@ -32,12 +32,6 @@ def password(postgres: Server, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def other_url(engine: str, postgres: Server, request: pytest.FixtureRequest) -> str:
-    """An empty place on the other engine."""
-    return str(request.getfixturevalue("pg_url" if engine == "sqlite" else "sqlite_url"))
-
-
-@pytest.fixture
 def third_url(engine: str, postgres: Server, tmp_path: Path) -> Iterator[str]:
     """An empty place on the same engine as the board."""
     if engine == "sqlite":

@@ -17,7 +17,7 @@ import pytest
 
 import coordinate
 from coordinate import errors, service
-from coordinate.db import backup, migrate
+from coordinate.db import backup, migrate, move
 from tests.doors.command import Command
 from tests.migrations.catalog import catalog, fill, path_of, rows, run
 from tests.postgres import Server, answer, local_binaries, major_version, wheel_binaries
@@ -191,6 +191,21 @@ def test_what_is_no_backup_is_refused_and_nothing_changes(board_file: Path, tmp_
         service.restore(board_file if what == "itself" else source, board_file, replace=True)
     assert rows(str(board_file)) == before
     assert not list(tmp_path.glob(".*restore*"))
+
+
+def test_a_board_that_has_moved_is_not_put_back_under_those_who_were_sent_on(
+    two_days: tuple[str, Path], tmp_path: Path
+) -> None:
+    """MV-07: two boards would be worked on; under another name a backup of it may stand."""
+    url, made = two_days
+    move.move(url, str(tmp_path / "there.db"))
+    before = rows(url)
+    with pytest.raises(errors.Moved, match="there.db"):
+        service.restore(made, url, replace=True)
+    assert rows(url) == before
+    with coordinate.connect(url, agent="alice") as c, pytest.raises(errors.Moved):
+        c.dispatch(title="x", role="w")
+    assert service.restore(made, tmp_path / "beside.db").settled.claims_ended > 0
 
 
 def test_on_postgres_the_refusal_shows_the_way(pg_url: str, tmp_path: Path) -> None:

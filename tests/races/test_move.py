@@ -18,15 +18,11 @@ from tests.conformance.test_move import HELD, told
 from tests.postgres import Server
 from tests.races.arena import FORK, Go, Noticed, assert_sound, change, dispatch_many, kill_myself, rows, run, setting_up
 
+pytestmark = pytest.mark.race
+
 AGENTS, TASKS = 10, 300
 PACE = 0.05  # so that there is work left when the move begins
 SEED, KILLS = 20_26, 20
-
-
-@pytest.fixture
-def other_url(engine: str, postgres: Server, request: pytest.FixtureRequest) -> str:
-    """An empty place on the other engine."""
-    return str(request.getfixturevalue("pg_url" if engine == "sqlite" else "sqlite_url"))
 
 
 # --- agents work on ---------------------------------------------------------------------------------------------------

@@ -4344,28 +4344,28 @@ LIMIT :limit;
 -- takes: nothing
 -- gives: id text, used integer, last integer
 SELECT asked.id, asked.used, asked.last
-FROM (SELECT counters.kind AS id, (SELECT coalesce(max(tasks.number), 0) AS coalesce_1
-FROM tasks) AS used, counters.value AS last
-FROM counters
-WHERE counters.kind = 'task' UNION ALL SELECT counters.kind AS id, (SELECT coalesce(max(leases.fence), 0) AS coalesce_2
-FROM leases) AS used, counters.value AS last
-FROM counters
-WHERE counters.kind = 'fence' UNION ALL SELECT counters.kind AS id, (SELECT coalesce(max(asks.number), 0) AS coalesce_3
+FROM (SELECT counters.kind AS id, (SELECT coalesce(max(asks.number), 0) AS coalesce_1
 FROM asks) AS used, counters.value AS last
 FROM counters
-WHERE counters.kind = 'ask' UNION ALL SELECT counters.kind AS id, (SELECT coalesce(max(annotations.number), 0) AS
-    coalesce_4
-FROM annotations) AS used, counters.value AS last
-FROM counters
-WHERE counters.kind = 'annotation' UNION ALL SELECT counters.kind AS id, (SELECT coalesce(max(boards.number), 0) AS
-    coalesce_5
+WHERE counters.kind = 'ask' UNION ALL SELECT counters.kind AS id, (SELECT coalesce(max(boards.number), 0) AS coalesce_2
 FROM boards) AS used, counters.value AS last
 FROM counters
-WHERE counters.kind = 'board' UNION ALL SELECT counters.kind AS id, (SELECT coalesce(max(board_rows.number), 0) AS
-    coalesce_6
+WHERE counters.kind = 'board' UNION ALL SELECT counters.kind AS id, (SELECT coalesce(max(tasks.number), 0) AS coalesce_3
+FROM tasks) AS used, counters.value AS last
+FROM counters
+WHERE counters.kind = 'task' UNION ALL SELECT counters.kind AS id, (SELECT coalesce(max(board_rows.number), 0) AS
+    coalesce_4
 FROM board_rows) AS used, counters.value AS last
 FROM counters
-WHERE counters.kind = 'row') AS asked
+WHERE counters.kind = 'row' UNION ALL SELECT counters.kind AS id, (SELECT coalesce(max(annotations.number), 0) AS
+    coalesce_5
+FROM annotations) AS used, counters.value AS last
+FROM counters
+WHERE counters.kind = 'annotation' UNION ALL SELECT counters.kind AS id, (SELECT coalesce(max(leases.fence), 0) AS
+    coalesce_6
+FROM leases) AS used, counters.value AS last
+FROM counters
+WHERE counters.kind = 'fence') AS asked
 WHERE asked.last < asked.used
 ORDER BY asked.id;
 
