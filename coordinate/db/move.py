@@ -19,7 +19,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from coordinate import errors
-from coordinate.db import knowledge, migrate
+from coordinate.db import knowledge, migrate, sides
 from coordinate.db.engine import Tx
 from coordinate.db.fence import ARRIVED, ARRIVING, COPIED, MOVED, MOVING, STAYED, WITHDRAWN, sentence
 from coordinate.db.sides import TABLES, Digest, Side, digest, has_mark, holds, side_of
@@ -28,7 +28,6 @@ R = TypeVar("R")
 # What is being done ("copy", "verify"), to which table, and how many rows and bytes of it just now.
 Progress = Callable[[str, str, int, int], None]
 
-FENCE_SECONDS = 20.0
 VALUES_MAX = 10_000
 
 
@@ -413,7 +412,7 @@ class _Ends:
 
 def _with_writers_stopped(side: Side, act: Callable[[Tx], R]) -> R:
     """Act while nobody writes. It waits for running writers, two seconds at a time: others queue up behind it."""
-    deadline = time.monotonic() + FENCE_SECONDS
+    deadline = time.monotonic() + sides.FENCE_SECONDS
     while True:
         try:
             with side.transaction(writes=True) as tx:

@@ -30,6 +30,8 @@ from coordinate.db.portable import kind_of
 from coordinate.db.schema import VERSION_TABLE, metadata
 
 PAGE = 500
+# How long running writers are waited for.
+FENCE_SECONDS = 20.0
 Row = tuple[Any, ...]
 Written = Iterator[tuple[int, int]]
 
@@ -118,7 +120,7 @@ class Side(Protocol):
 
 def side_of(target: str) -> Side:
     """The side for an address or a path. Nothing is opened yet."""
-    engine = dialect.open_engine(target, create=False, patience=30.0, synchronous="NORMAL", gate=True)
+    engine = dialect.open_engine(target, create=False, patience=FENCE_SECONDS, synchronous="NORMAL", gate=True)
     return PostgresSide(engine) if isinstance(engine, dialect.Postgres) else SQLiteSide(engine)
 
 

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Iterator
+import os
+import secrets
+import shutil
+import signal
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 import coordinate
-from coordinate import Coordinator, errors
-from coordinate.db import dialect, move
+from coordinate import Coordinator, errors, service
+from coordinate.db import dialect, migrate, move, sides
 from coordinate.db.sides import TABLES, columns_of, holds
-from tests.postgres import Server
-from tests.tables import connect, is_postgres, nothing_changes, rows, run
+from tests.postgres import Server, nobody, with_user
+from tests.races import arena
+from tests.races.arena import Go
+from tests.tables import as_owner, connect, is_postgres, nothing_changes, rows, run
 
 ODD = "Größe, 長さ 🚀 'quotes' \"and\" \\N \\u0000 %s\ttab\nline\r\x0b end"
+KANBAN = Path(__file__).parents[1] / "samples" / "kanban" / "written-by-HEAD.db"
+R = TypeVar("R")
 HELD = {(table.name, column.name) for table, column in holds()}
 
 
@@ -65,7 +72,7 @@ def lived(board_url: str, engine: str) -> str:
         c.mark_applied(stream="s", event_keys=["k"])
         c.next_events(consumer="reader", from_start=True, limit=5)
         c.ack(consumer="reader", position=3)
-    return board_url
+    return as_owner(board_url)
 
 
 def told(url: str, *, but: set[tuple[str, str]] = frozenset()) -> dict[str, list[Any]]:  # type: ignore[assignment]
@@ -255,8 +262,18 @@ def test_inside_a_callers_transaction_the_fence_speaks_too(lived: str, other_url
         raw.execute("ROLLBACK")
 
 
-def test_a_moved_board_is_not_moved_upgraded_or_adopted_into_again(lived: str, other_url: str, third_url: str) -> None:
+def test_a_moved_board_is_not_moved_migrated_or_adopted_into_again(
+    lived: str, other_url: str, third_url: str, tmp_path: Path
+) -> None:
     move.move(lived, other_url)
+    before = told(lived)
+    with pytest.raises(errors.Moved):
+        migrate.downgrade(lived, "0001")
+    sample = Path(shutil.copy(KANBAN, tmp_path))
+    with pytest.raises(errors.Moved):
+        service.adopt(sample, lived)
+    assert migrate.current(lived).at_head
+    assert told(lived) == before
     with pytest.raises(errors.Moved):
         move.move(lived, third_url)
     with pytest.raises(errors.Moved):
@@ -455,9 +472,8 @@ def test_a_writer_that_does_not_end_stops_the_move_and_nobody_else(
     board_url: str, engine: str, other_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PG-12, for a move: it gives up, names who stands in the way, and others write on."""
-    if engine == "sqlite":
-        monkeypatch.setenv("COORDINATE_BUSY_SECONDS", "1")
-    monkeypatch.setattr(move, "FENCE_SECONDS", 0.5)
+    monkeypatch.setattr(sides, "FENCE_SECONDS", 0.5)
+    board_url = as_owner(board_url)
     with closing(connect(board_url)) as idle:
         idle.execute("BEGIN" if engine == "postgresql" else "BEGIN IMMEDIATE")
         idle.execute("UPDATE counters SET value = value WHERE kind = 'fence'")
@@ -491,11 +507,102 @@ def test_an_address_is_told_without_its_secrets(given: str, shown: str) -> None:
     assert dialect.Postgres(shown).address() == shown
 
 
+# --- rights -----------------------------------------------------------------------------------------------------------
+
+
 def test_a_file_in_which_nothing_may_be_written_is_told_before_anything_is_done(
     tmp_path: Path, sqlite_template: Path
 ) -> None:
-    board = tmp_path / "board.db"
+    """Either end, in one report; root may write everywhere, so another user tries, who may come through to here."""
+    for folder in (tmp_path, *tmp_path.parents[:-2]):
+        folder.chmod(folder.stat().st_mode | 0o111)
+    here, there = tmp_path / "here", tmp_path / "there"
+    for folder in (here, there):
+        folder.mkdir()
+    board = here / "board.db"
     board.write_bytes(sqlite_template.read_bytes())
-    with closing(sqlite3.connect(board)):
-        report = move.move(str(board), str(tmp_path / "new" / "deep.db"))
-    assert report.state == "moved"
+
+    def refused() -> list[Any]:
+        with pytest.raises(errors.CannotMove) as caught:
+            move.move(str(board), str(there / "new" / "deep.db"))
+        assert isinstance(caught.value.facts["problems"], list)
+        return caught.value.facts["problems"]
+
+    board.chmod(0o666)
+    here.chmod(0o777)
+    there.chmod(0o555)
+    assert as_somebody(refused) == [f"{there / 'new' / 'deep.db'}: {there} may not be written"]
+    board.chmod(0o444)
+    assert as_somebody(refused) == [
+        f"{board}: {board} may not be written",
+        f"{there / 'new' / 'deep.db'}: {there} may not be written",
+    ]
+    assert list(there.iterdir()) == []
+    assert rows(str(board), "SELECT * FROM board_move") == []
+
+
+def as_somebody(act: Callable[[], R]) -> R:
+    """In another process, as a user that is not root."""
+
+    def body(go: Go) -> R:
+        if os.geteuid() == 0:
+            os.setgid(nobody()["group"])
+            os.setuid(nobody()["user"])
+        return act()
+
+    (answer,) = arena.run([body])
+    return cast("R", answer)
+
+
+def test_a_role_that_may_not_is_told_before_anything_is_done(
+    lived: str, engine: str, other_url: str, postgres: Server, tmp_path: Path
+) -> None:
+    """PG-15: no schema to use, no right to create in it, tables that are another's: each is said, nothing is fenced."""
+    on_server = lived if engine == "postgresql" else other_url
+    source, target = (lived, str(tmp_path / "new.db")) if engine == "postgresql" else (lived, other_url)
+    role, (home,) = f"mover_{secrets.token_hex(4)}", rows(on_server, "SELECT current_schema()")[0]
+    run(postgres.url, f"CREATE ROLE {role} LOGIN PASSWORD 'pw'")
+
+    def refused() -> str:
+        ends = [with_user(url, role, "pw") if is_postgres(url) else url for url in (source, target)]
+        with pytest.raises((errors.CannotMove, errors.PermissionDenied, errors.NoBoard)) as caught:
+            move.move(ends[0], ends[1])
+        return caught.value.message
+
+    try:
+        if engine == "sqlite":
+            assert "may use no schema" in refused()
+            run(on_server, f"GRANT USAGE ON SCHEMA {home} TO {role}")
+            assert f"may create nothing in schema {home}: GRANT CREATE ON SCHEMA {home}" in refused()
+            migrate.upgrade(on_server)
+        run(
+            on_server,
+            f"GRANT USAGE, CREATE ON SCHEMA {home} TO {role}",
+            f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {home} TO {role}",
+        )
+        assert "the tables belong to" in refused()
+        assert "a move is for their owner" in refused()
+        assert rows(source, "SELECT * FROM board_move") == []
+    finally:
+        run(on_server, f"DROP OWNED BY {role}")
+        run(postgres.url, f"DROP ROLE {role}")
+
+
+# --- it is interrupted ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("doing", ["copy", "verify"])
+def test_ctrl_c_lifts_the_fence_and_leaves_the_other_place_empty(lived: str, other_url: str, doing: str) -> None:
+    before = told(lived, but=HELD)
+
+    def interrupt(what: str, *_: object) -> None:
+        if what == doing:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        move.move(lived, other_url, progress=interrupt)
+    assert told(lived, but=HELD) == before
+    assert {table for table, found in told(other_url).items() if found} == set()
+    with coordinate.connect(lived, agent="alice") as c:
+        c.dispatch(title="goes on", role="worker")
+    assert move.move(lived, other_url).state == "moved"

@@ -317,7 +317,12 @@ def test_what_a_file_alone_can_suffer_from_is_found(board_file: Path) -> None:
     (told,) = [said for said in found["values"].found if said.startswith("task_dependencies") and "met" in said]
     assert told.endswith("is neither 0 nor 1")
     values = str(found["values"].found)
-    for said in ("TASK-1: lease_seconds is no whole", "TASK-1: created_at is no time", "ck_tasks_priority", "no row of"):
+    for said in (
+        "TASK-1: lease_seconds is no whole",
+        "TASK-1: created_at is no time",
+        "ck_tasks_priority",
+        "no row of",
+    ):
         assert said in values
     content = bytearray(board_file.read_bytes())
     content[4096 * 9 : 4096 * 9 + 300] = b"\xff" * 300

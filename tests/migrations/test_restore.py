@@ -200,7 +200,7 @@ def test_a_board_that_has_moved_is_not_put_back_under_those_who_were_sent_on(
     url, made = two_days
     move.move(url, str(tmp_path / "there.db"))
     before = rows(url)
-    with pytest.raises(errors.Moved, match="there.db"):
+    with pytest.raises(errors.Moved, match=r"there\.db"):
         service.restore(made, url, replace=True)
     assert rows(url) == before
     with coordinate.connect(url, agent="alice") as c, pytest.raises(errors.Moved):
