@@ -36,8 +36,8 @@ def replacing(source: Path, board: Path, *, replace: bool) -> Iterator[Replacing
     """Fill the board from the backup; what the block does to it is part of the same transaction, then it is committed.
 
     A backup of an older schema is upgraded on the way, in a copy. Raises `NotEmpty` when there is a board already and
-    `replace` does not say that this is meant, `Moved` or `Moving` when nobody may write there, `NotABoard` when either is
-    none, `SchemaAhead`.
+    `replace` does not say that this is meant, `Moved` or `Moving` when nobody may write there, `NotABoard` when either
+    is none, `SchemaAhead`.
     """
     if board.exists() and source.exists() and source.samefile(board):
         raise errors.InvalidInput(f"{source} is the board itself", hint="name a backup", field="file")
