@@ -38,6 +38,7 @@ SHOWN = [
     DOCS / "boards.md",
     DOCS / "mcp.md",
     DOCS / "serve.md",
+    DOCS / "wake.md",
     DOCS / "howto-transactions.md",
 ]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -157,6 +157,12 @@ INBOX: Table = {
     "unannotate": ("inbox", "unannotate", "Take an annotation back."),
 }
 
+HARNESS: Table = {
+    "session-start": ("harness", "session_start", "Begin the agent's session, or go on with it."),
+    "prompt-submit": ("harness", "prompt_submit", "Hand along what is new, beside a prompt."),
+    "stop": ("harness", "stop", "Keep an agent going that has an unread answer."),
+}
+
 TOKEN: Table = {
     "create": ("tokens", "create", "Make a token for an agent or a human."),
     "list": ("tokens", "list_tokens", "List tokens and their last use."),
@@ -195,6 +201,7 @@ ROOT: Table = {
     "inbox": ("root", "inbox", "The inbox: what agents ask of humans, and what humans say."),
     "board": ("root", "board", "Boards of rows that a human watches."),
     "guard": ("root", "guard", "Guards for commits and editors."),
+    "harness": ("root", "harness", "What a coding agent's harness calls by itself."),
     "plan": ("root", "plan", "Plan files: check them, dispatch them."),
     "run": ("run", "run", "Run a command and keep the claim alive while it runs."),
     "project": ("root", "project", "Projects and their settings."),
@@ -226,6 +233,7 @@ GROUPS: dict[str, Table] = {
     "inbox": INBOX,
     "board": BOARD,
     "guard": GUARD,
+    "harness": HARNESS,
     "token": TOKEN,
     "db": DB,
     "lock": LOCK,
@@ -311,6 +319,7 @@ replay = LazyGroup("replay", REPLAY, help=ROOT["replay"][2])
 inbox = LazyGroup("inbox", INBOX, help=ROOT["inbox"][2])
 board = LazyGroup("board", BOARD, help=ROOT["board"][2])
 guard = LazyGroup("guard", GUARD, help=ROOT["guard"][2])
+harness = LazyGroup("harness", HARNESS, help=ROOT["harness"][2])
 token = LazyGroup("token", TOKEN, help=ROOT["token"][2])
 db = LazyGroup("db", DB, help=ROOT["db"][2])
 root = LazyGroup(

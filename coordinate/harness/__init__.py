@@ -30,17 +30,26 @@ SECRETS = ("password", "sslpassword", "oauth_client_secret")
 
 @dataclass(frozen=True, slots=True)
 class Harness:
-    """Where a coding agent looks for its instructions; `agents` is None where it knows no role files."""
+    """Where a coding agent looks for its instructions; `agents` is None where it knows no role files, `settings` where
+    it runs no hooks."""
 
     block: str
     agents: str | None
     skills: str
+    settings: str | None = None
 
 
 HARNESSES = {
-    "claude": Harness("CLAUDE.md", ".claude/agents", ".claude/skills"),
+    "claude": Harness("CLAUDE.md", ".claude/agents", ".claude/skills", ".claude/settings.json"),
     "codex": Harness("AGENTS.md", None, ".agents/skills"),
     "generic": Harness("AGENTS.md", ".agents", ".agents/skills"),
+}
+
+# What a harness runs at its events, so that its agent has a session and hears of answers.
+HOOKS = {
+    "SessionStart": "coordinate harness session-start",
+    "UserPromptSubmit": "coordinate harness prompt-submit",
+    "Stop": "coordinate harness stop",
 }
 
 
@@ -200,7 +209,10 @@ def _harness_files(directory: Path, harness: Harness) -> list[files.Change]:
         changes += [
             files.whole_file(directory, f"{harness.agents}/{role}.md", _text(f"agents/{role}.md")) for role in ROLES
         ]
-    return changes + [files.whole_file(directory, f"{harness.skills}/{each.file}", each.text) for each in skills()]
+    changes += [files.whole_file(directory, f"{harness.skills}/{each.file}", each.text) for each in skills()]
+    if harness.settings is not None:
+        changes.append(files.hooks(directory, harness.settings, HOOKS))
+    return changes
 
 
 def _make_folders(directory: Path) -> list[str]:

@@ -8,6 +8,7 @@ and kept; in a file that is the user's, only what stands between our two marks i
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import secrets
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from coordinate.config import no_entry
 from coordinate.errors import InvalidInput, PermissionDenied
@@ -23,6 +25,8 @@ BEGIN = b"<!-- coordinate:begin -->"
 END = b"<!-- coordinate:end -->"
 _BEGIN_LINE = re.compile(rb"^[ \t]*" + re.escape(BEGIN) + rb"[ \t]*(?=\r?$)", re.MULTILINE)
 _END_LINE = re.compile(rb"^[ \t]*" + re.escape(END) + rb"[ \t]*(?=\r?$)", re.MULTILINE)
+# A harness waits no longer for a hook.
+HOOK_SECONDS = 15
 _MARK = re.compile(r"metadata:\n  made-by: coordinate ([0-9a-f]{16})\n")
 
 
@@ -89,6 +93,47 @@ def block(root: Path, name: str, text: str) -> Change:
     line = b"\r\n" if after_begin.startswith(b"\r\n") else b"\n"
     content = before[: begins[0].end()] + line + line.join((*body.splitlines(), b"")) + before[ends[0].start() :]
     return Change(name, place, None, why="up to date") if content == before else Change(name, place, content)
+
+
+def hooks(root: Path, name: str, wanted: dict[str, str]) -> Change:
+    """Commands that a harness runs at its events, added to its settings file; whatever else stands there stays.
+
+    A command that is there already, as we wrote it or with more around it, is not added again.
+    """
+    place, before = _look(root, name)
+    settings, groups = _settings(name, before)
+    missing = {event: line for event, line in wanted.items() if line not in json.dumps(groups.get(event))}
+    if not missing:
+        return Change(name, place, None, why="up to date")
+    for event, line in missing.items():
+        hook = {"type": "command", "command": f"{line} || true", "timeout": HOOK_SECONDS}
+        groups.setdefault(event, []).append({"hooks": [hook]})
+    settings["hooks"] = groups
+    text = (before or b"").decode()
+    indent = re.search(r"\n([ \t]+)\"", text)
+    content = json.dumps(settings, indent=indent[1] if indent else 2, ensure_ascii=text.isascii()) + "\n"
+    line_end = "\r\n" if "\r\n" in text else "\n"
+    return Change(name, place, content.replace("\n", line_end).encode(), made=before is None)
+
+
+def _settings(name: str, before: bytes | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A settings file as it stands, and its hooks by event; refused when that is not what it is."""
+    try:
+        settings = json.loads((before or b"").decode() or "{}", object_pairs_hook=_each_once)
+    except (ValueError, RecursionError) as error:
+        raise _wrong(name, f"is not JSON: {error}", "mend it and run init again; nothing was changed") from None
+    groups = settings.get("hooks", {}) if isinstance(settings, dict) else None
+    if not isinstance(groups, dict) or not all(isinstance(each, list) for each in groups.values()):
+        raise _wrong(name, "holds no settings with hooks by event", "mend it and run init again; nothing was changed")
+    return settings, groups
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of which nothing is lost when it is written again."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("an object names a key twice")
+    return found
 
 
 def folder(root: Path, name: str) -> Path:

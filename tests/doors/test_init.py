@@ -333,7 +333,8 @@ def test_each_harness_gets_its_files_where_it_looks_for_them(project: Path, name
     set_up(project, name)
     names = {each: harness.SKILLS if each.endswith("SKILL.md") else harness.ROLES for each in expected}
     wanted = {each.format(name) for each in expected for name in names[each]}
-    assert set(tree(project)) == wanted | {".coordinate/.gitignore"}
+    settings = {".claude/settings.json"} if name == "claude" else set()
+    assert set(tree(project)) == wanted | settings | {".coordinate/.gitignore"}
     for path, content in tree(project).items():
         if path.endswith("SKILL.md"):
             head = content.decode().split("---\n")[1]

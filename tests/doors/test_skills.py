@@ -89,7 +89,8 @@ def test_every_command_that_skills_and_role_files_show_does_what_they_say(
     project.mkdir()
     assert run("coordinate init", shell, project).returncode == 0
     for name in TEXTS:
-        shell.pop("COORDINATE_SESSION", None)
+        for known in ("COORDINATE_AGENT", "COORDINATE_SESSION"):
+            shell.pop(known, None)
         for shown in commands(name):
             if isinstance(shown, str):
                 (project / "plan.md").write_text(shown)
