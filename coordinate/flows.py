@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from coordinate import inputs, leases, paths
 from coordinate.db.engine import Row, Tx
@@ -33,6 +34,7 @@ from coordinate.records import (
     Outcome,
     Responded,
     Scopes,
+    Session,
     Settled,
     Swept,
     Task,
@@ -109,6 +111,9 @@ def claim_batch(
         rows = rows or claims.take(tx, queue, count - len(taken), wait=wait and not taken and not looking.projects)
         if not rows:
             break
+        found = len(rows)
+        rows = [row for row in rows if _set_aside_for_who_acts(tx, row, queue.agent) is None]
+        aside += found - len(rows)
         looking.lock({row.project for row in rows if row.scoped})
         blockers = []
         for row in rows:
@@ -124,7 +129,7 @@ def claim_batch(
     if taken:
         return Look(_with_responses(tx, claims.claimed(tx, taken, queue.agent, session), queue.agent, session))
     # A holder that died, or a human who did not answer in time, may be all that is in the way.
-    swept = agents.end_stale(tx, limit=SWEEP_ALONG)[0]
+    swept = _end_stale(tx, limit=SWEEP_ALONG)[0]
     # Not behind the lock of the scopes: whoever has the row of a task that waits for a human may wait for that lock.
     overdue = [] if looking.projects else expire_asks(tx, limit=SWEEP_ALONG)
     more = stopped or aside > 0 or bool(swept or overdue)
@@ -147,13 +152,16 @@ def claim_task(
         if seen.parked_on is not None:
             tx.one("lease_share", id=seen.parked_on)
     row, met_expiry = claims.take_one(tx, task, lease_seconds, agent, session, _ask_about_spent)
+    if (kept := _set_aside_for_who_acts(tx, row, inputs.agent(agent))) is not None:
+        refused = asks.held(kept)
+        refused.keeps_changes = met_expiry
+        raise refused
     if row.scoped:
         leases.lock_scopes(tx, row.project)
-        agents.end_stale(tx, limit=SWEEP_ALONG)
+        _end_stale(tx, limit=SWEEP_ALONG)
     held, blocker = _with_scopes(tx, row, lease_seconds, inputs.agent(agent), session)
     if blocker is not None:
-        until = blocker.expires_at
-        shown = None if until is None else until.isoformat(timespec="seconds").replace("+00:00", "Z")
+        shown = leases.when_or_none(blocker.expires_at)
         refused = Held(
             f"{row.id} cannot be claimed: {blocker.agent} holds {blocker.resource}"
             + (f" until {shown}" if shown else ""),
@@ -294,7 +302,24 @@ def _never_taken(tx: Tx, task_id: str, blocker: Row | None) -> None:
         lease_id=None if blocker is None else blocker.id,
         parked="" if blocker is None else "scope",
         parked_until=None if blocker is None else blocker.expires_at,
+        reserved_for=None,
     )
+
+
+def _set_aside_for_who_acts(tx: Tx, row: Row, agent: str) -> Row | None:
+    """A task that was just taken is as before, and kept for the agent that acts on its response; the ask, if so.
+
+    Else whoever claims the task acts on the response from now on, and its hold says so.
+    """
+    if row.ask_id is None or asks.find(tx, row.ask_id, lock=True).taken_until is None:
+        return None
+    tx.run("ask_let_go", ask_id=row.ask_id, agent=agent)
+    taken = asks.find(tx, row.ask_id)
+    if taken.taken_until is None:
+        return None
+    kept = {"parked": "reserved", "parked_until": taken.taken_until, "reserved_for": taken.taken_by}
+    tx.run("task_set_aside", task_id=row.id, lease_id=None, **kept)
+    return taken
 
 
 def _take_back_late(tx: Tx, patterns: Sequence[str], *, project: str, caller: leases.Caller) -> None:
@@ -345,7 +370,7 @@ def claim_scopes(
     caller = leases.Caller(agent, session, task_id, shown)
     leases.lock_scopes(tx, project)
     _take_back_late(tx, wanted, project=project, caller=caller)
-    agents.end_stale(tx, limit=SWEEP_ALONG)
+    _end_stale(tx, limit=SWEEP_ALONG)
     if task_id is not None:
         attempt = int(scopes.held_task(tx, "task_lock", str(task), agent, project).attempt)
     conflicts, own, past = leases.conflicts_of(tx, wanted, project=project, mode=mode, caller=caller)
@@ -470,6 +495,25 @@ def open_worktree(
     return OpenedWorktree(worktree, tuple(kept + granted), ())
 
 
+def end_session(tx: Tx, *, session: str | None = None) -> Session:
+    """End a session on purpose: its scope leases and locks are released; claims of tasks run on to their time.
+
+    What it took of responses is free again, and what belongs to an open worktree stays. Another session of the same
+    agent keeps what is its own. Ending it twice changes nothing; any other call of an ended session is refused.
+    """
+    ended = agents.end_session(tx, session=session)
+    tx.run("asks_let_go", sessions=[ended.id])
+    return ended
+
+
+def _end_stale(tx: Tx, *, limit: int, by: str = "system") -> tuple[list[str], list[Lease], bool]:
+    """End sessions that have been silent for too long, with what they hold and act on; see `agents.end_stale`."""
+    over, ended, more = agents.end_stale(tx, limit=limit, by=by)
+    if over:
+        tx.run("asks_let_go", sessions=over)
+    return over, ended, more
+
+
 def sweep(tx: Tx, *, limit: int = SWEEP_MAX, agent: str = "") -> Swept:
     """End what is over: stale sessions lose their leases, leases, claims and asks past their time end, each logged.
 
@@ -479,7 +523,7 @@ def sweep(tx: Tx, *, limit: int = SWEEP_MAX, agent: str = "") -> Swept:
     """
     limit = inputs.limit(limit)
     by = inputs.agent(agent) if agent else "system"
-    over, ended, more = agents.end_stale(tx, limit=limit, by=by)
+    over, ended, more = _end_stale(tx, limit=limit, by=by)
     past = tx.all("leases_past", limit=limit)
     ended += leases.end(tx, past, reason="expired", by=by)
     unanswered = expire_asks(tx, limit=limit)
@@ -594,43 +638,58 @@ def ask(
     on = None if task is None else story.find(tx, inputs.handle(task)[0], lock=True)
     if on is not None and on.status in FINAL:
         raise claims.wrong_state(on, "ask")
+    stream = inputs.text(stream, "stream", limit=inputs.TITLE_MAX)
     if blocking and on is not None and (live := _park(tx, on, task, title, agent)):
         return Asked(live, already=True)
-    before = None if supersedes is None else _superseded(tx, supersedes, on, agent, session)
+    before = None if supersedes is None else _to_supersede(tx, supersedes, on)
     place = asks.Place() if on is None else asks.Place("task", on.id)
     if before is not None:
         place = asks.Place(before.surface, before.surface_id)
         project = project or before.project
+    project = on.project if on is not None else project or "default"
+    if before is not None:
+        twin = asks.twin(tx, project, dedup_key)
+        if twin is not None and twin.id != before.id:  # this very call came before, or the key is another's
+            return _the_same(twin, place, blocking=blocking, only_there=True)
+        readers = [asks.reader(agent, session)]
+        said: dict[str, Any] = {"reason": "superseded", "response_seq": None, "outcome": "superseded"}
+        asks.closed(tx, before, agent=agent, readers=readers, **said)
     row, already = asks.open_at(
         tx,
         place,
         content,
-        project=on.project if on is not None else project or "default",
-        stream=inputs.text(stream, "stream", limit=inputs.TITLE_MAX),
+        project=project,
+        stream=stream,
         dedup_key=dedup_key,
         blocking=blocking,
         timeout_seconds=timeout_seconds,
         agent=agent,
         session=session,
     )
-    if already and blocking and (row.surface_id, row.blocking) != (place.id, True):
-        raise asks.already_asked(row)
-    if on is not None and not already:
+    if already:
+        return _the_same(row, place, blocking=blocking, only_there=before is not None)
+    if on is not None:
         tx.run("task_ask", task_id=on.id, ask_id=row.id)
-    return Asked(asks.ask_of(row), already)
+    return Asked(asks.ask_of(row), already=False)
 
 
-def _superseded(tx: Tx, ask: str, on: Row | None, agent: str, session: str | None) -> Row:
-    """Close the ask in whose place the next one comes."""
+def _the_same(row: Row, place: asks.Place, *, blocking: bool, only_there: bool) -> Asked:
+    """The ask that lives under the key, for a retry; what is to be in one place and lives in another is no retry."""
+    elsewhere = (row.surface, row.surface_id) != (place.surface, place.id)
+    if (elsewhere and (only_there or blocking)) or (blocking and not row.blocking):
+        raise asks.already_asked(row)
+    return Asked(asks.ask_of(row), already=True)
+
+
+def _to_supersede(tx: Tx, ask: str, on: Row | None) -> Row:
+    """The ask in whose place the next one comes, locked."""
     before = asks.find(tx, ask, lock=True)
     if before.surface == "row" or (before.surface == "task") != (on is not None):
         where = "a board's row; the board advances it" if before.surface == "row" else before.surface_id
         raise InvalidState(f"{before.id} hangs on {where}", hint="name its task", ask_id=before.id)
     if on is not None and before.surface_id != on.id:
         raise InvalidState(f"{before.id} hangs on {before.surface_id}", hint="name its task", ask_id=before.id)
-    return asks.closed(
-        tx, before, reason="superseded", response_seq=None, outcome="superseded", agent=agent, session=session
-    )
+    return before
 
 
 def _park(tx: Tx, on: Row, task: str | Claim | None, title: str, agent: str) -> Ask | None:
@@ -656,12 +715,13 @@ def revise(
     context: str | None = None,
     expected_revision: int | None = None,
     agent: str = "",
+    session: str | None = None,
 ) -> Ask:
     """Put an ask in other words; what is absent stays. The revision counts up, unless nothing differs.
 
     A response to the earlier words stays and is marked `outdated`; a clarification that was handed over is answered by
     the new words, and it is the human's turn again. Raises `OutdatedRevision` when `expected_revision` is not the
-    current one, `Closed`, `NotFound`.
+    current one, `Held` while another acts on the response, `Closed`, `NotFound`.
     """
     agent = inputs.agent(agent)
     if expected_revision is not None:
@@ -682,7 +742,7 @@ def revise(
             hint="put it in other words there: coordinate board row TITLE LABEL",
             ask_id=before.id,
         )
-    row, changed = asks.revised(tx, before, expected_revision=expected_revision, agent=agent, **words)
+    row, changed = asks.revised(tx, before, expected_revision=expected_revision, agent=agent, session=session, **words)
     if changed and row.handled_at is None:
         _follow(tx, on, row, agent=agent)
     return asks.ask_of(asks.find(tx, row.id))
@@ -769,6 +829,48 @@ def withdraw_response(
     return done
 
 
+def take(
+    tx: Tx,
+    *,
+    ask: str,
+    seconds: int = deliveries.TAKE_SECONDS,
+    agent: str = "",
+    session: str | None = None,
+) -> Ask:
+    """Say that you act on a response, alone for `seconds` (1 to 604,800), so that two agents do not both; collects it.
+
+    Of two at once one gets it. Taking it again prolongs it. Until then no other agent acknowledges, revises, supersedes
+    or withdraws the ask, ends its turn on a board, or claims the task that it brings. Raises `Held` naming the other
+    while theirs lasts, while another holds that task or it is kept for them; when it is over, anybody may take it, as
+    when the session ends. Raises `InvalidState` without a response, `Closed`.
+    """
+    agent, seconds = inputs.agent(agent), inputs.lease_seconds(seconds, "seconds")
+    on, before = _locked(tx, ask)
+    if on is not None and before.state == "answered":
+        _refuse_kept(tx, on, agent)
+    return deliveries.taken(tx, before, seconds=seconds, agent=agent, session=session)
+
+
+def _refuse_kept(tx: Tx, on: Row, agent: str) -> None:
+    """Whoever holds a task, or whom it is kept for, acts on what was answered about it."""
+    holds = on.status == IN_PROGRESS
+    whose, until = (on.assigned_agent, on.lease_until) if holds else (on.reserved_for, on.parked_until)
+    clock = tx.one("clock")
+    assert clock is not None
+    if whose in (None, agent) or until is None or until <= clock.now:
+        return
+    if holds:
+        raise claims.held_by(on)
+    shown = leases.when(until)
+    raise Held(
+        f"{on.id} is kept for {whose} until {shown}, and so is what was answered about it",
+        hint="leave it to them, or wait until then",
+        task_id=on.id,
+        holder=whose,
+        until=shown,
+    )
+
+
 def acknowledge(
     tx: Tx, *, ask: str, response_seq: int, outcome: str = "", agent: str = "", session: str | None = None
 ) -> Acknowledged:
@@ -776,8 +878,8 @@ def acknowledge(
 
     `response_seq` names the response that was acted on; when the human spoke again since, `AnswerChanged` says so and
     nothing closes. A decision or an approval needs an outcome; a clarification is no end (`InvalidState`), revise,
-    supersede or withdraw the ask. Raises `UnreadAnswer` while nobody was handed the response, `Held` while another
-    acts on it, `Closed`. Doing it again answers `already`.
+    supersede or withdraw the ask. Raises `UnreadAnswer` with the text when the caller was not handed the response,
+    `Held` while another acts on it, `Closed`. Doing it again answers `already`.
     """
     agent = inputs.agent(agent)
     seq, outcome = deliveries.acknowledgement_of(response_seq, outcome)
@@ -790,7 +892,8 @@ def acknowledge(
 def withdraw(tx: Tx, *, ask: str, reason: str = "", agent: str = "", session: str | None = None) -> Ask:
     """The agent takes its ask back, with the reason; a task that waited for it goes back into the queue.
 
-    Never over a response that the caller was not handed: `UnreadAnswer` with its text. Raises `Closed`.
+    Never over a response that the caller was not handed: `UnreadAnswer` with its text; or that another acts on: `Held`.
+    Raises `Closed`.
     """
     agent, reason = inputs.agent(agent), inputs.text(reason, "reason", limit=inputs.REASON_MAX)
     on, before = _locked_to_close(tx, ask)
@@ -823,9 +926,7 @@ def expire_asks(tx: Tx, *, limit: int) -> list[str]:
     return over
 
 
-def unblock(
-    tx: Tx, *, task: str, note: str = "", withdraw_ask: bool = False, agent: str = "", session: str | None = None
-) -> Task:
+def unblock(tx: Tx, *, task: str, note: str = "", withdraw_ask: bool = False, agent: str = "") -> Task:
     """Put a BLOCKED task back into the queue with fresh attempts; `note` (at most 10,000 characters) says what changed.
 
     While it waits for a human this is refused with `AskOpen`, naming the ask; `withdraw_ask` withdraws that too. Raises
@@ -837,15 +938,8 @@ def unblock(
         waits_for = asks.find(tx, row.ask_id, lock=True)
         if waits_for.state == "open" and waits_for.blocking:
             if not withdraws:
-                raise AskOpen(
-                    f"{row.id} waits for a human: {waits_for.id}, {waits_for.title!r}",
-                    hint="answer that, or withdraw it along: --withdraw-ask",
-                    task_id=row.id,
-                    ask_id=waits_for.id,
-                )
-            agent = inputs.agent(agent)
-            asks.withdrawn(tx, waits_for, reason=f"{row.id} was unblocked", agent=agent, session=session)
-            tx.run("task_ask_over", task_id=row.id, ask_id=waits_for.id)
+                raise _waits(row.id, waits_for, "answer that, or withdraw it along: --withdraw-ask")
+            _withdrawn_along(tx, waits_for, f"{row.id} was unblocked", agent)
     return tasks.unblock(tx, task=task, note=note, agent=agent)
 
 
@@ -891,12 +985,17 @@ def _judged(tx: Tx, task: Task, agent: str) -> Task:
     waits_for = asks.find(tx, task.ask_id, lock=True)
     if waits_for.state != "open" or waits_for.action_owner != "approval":
         return task
-    asks.withdrawn(tx, waits_for, reason=f"{task.id} was reviewed otherwise", agent=inputs.agent(agent), session=None)
-    tx.run("task_ask_over", task_id=task.id, ask_id=waits_for.id)
+    _withdrawn_along(tx, waits_for, f"{task.id} was reviewed otherwise", agent)
     return replace(task, ask_id=None)
 
 
-def cancel(tx: Tx, *, task: str, reason: str = "", agent: str = "", session: str | None = None) -> Cancelled:
+def _withdrawn_along(tx: Tx, waits_for: Row, said: str, agent: str) -> None:
+    """What a human was asked about a locked task, and has not answered, is asked no more."""
+    asks.withdrawn(tx, waits_for, reason=said, agent=inputs.agent(agent), session=None)
+    tx.run("task_ask_over", task_id=waits_for.surface_id, ask_id=waits_for.id)
+
+
+def cancel(tx: Tx, *, task: str, reason: str = "", agent: str = "") -> Cancelled:
     """End a task that nobody shall do any more. Who held it holds it no longer; `reopen` brings it back.
 
     The answer lists the live tasks that depend on it (`stranded`): they never become ready unless the dependency is
@@ -907,11 +1006,10 @@ def cancel(tx: Tx, *, task: str, reason: str = "", agent: str = "", session: str
     if done.task.ask_id is None:
         return done
     waits_for = asks.find(tx, done.task.ask_id, lock=True)
-    if waits_for.state == "open":
-        said = f"{done.task.id} was cancelled"
-        asks.withdrawn(tx, waits_for, reason=said, agent=inputs.agent(agent), session=session)
-        tx.run("task_ask_over", task_id=done.task.id, ask_id=waits_for.id)
-    return replace(done, task=replace(done.task, ask_id=None)) if waits_for.state == "open" else done
+    if waits_for.state != "open":
+        return done
+    _withdrawn_along(tx, waits_for, f"{done.task.id} was cancelled", agent)
+    return replace(done, task=replace(done.task, ask_id=None))
 
 
 def complete(
@@ -926,17 +1024,25 @@ def complete(
     """Finish a task: DONE, or IN_REVIEW with `review=True`. Whoever waited for a DONE task may go on at that moment.
 
     `result` (at most 100,000 characters) is what came of it, shown with the claim of whatever depends on it. What a
-    human answered about it is acknowledged along; `UnreadAnswer` when they said something that nobody was handed.
-    Called again with the same handle after it succeeded, it answers the same with `already` and writes nothing. Raises
-    `StaleClaim` when the handle's attempt ended otherwise, `Held` when another agent holds the task.
+    human answered about it is acknowledged along, with the result (its first 1,000 characters) as the outcome: a must
+    for a decision or an approval. Refused, and the task still held: with `UnreadAnswer` when neither the caller nor the
+    claim was handed their last word, with `InvalidState` while they want something clarified, with `AskOpen` while the
+    task waits for them, with `Held` while another acts on the response or holds the task. Called again with the same
+    handle after it succeeded, it answers the same with `already` and writes nothing. Raises `StaleClaim` when the
+    handle's attempt ended otherwise.
     """
     done = claims.complete(tx, handle=handle, review=review, result=result, agent=agent)
     if done.already or done.task.ask_id is None:
         return done
-    said = asks.find(tx, done.task.ask_id)
-    if said.state == "answered" and said.delivered_seq < said.response_seq:
-        raise asks.unread(tx, said.id, None)
-    return _acknowledged_along(tx, done, agent=agent, session=session)
+    readers = _readers(tx, done.task, agent, session)
+    answered = _finishable(tx, done.task, readers)
+    if answered is None:
+        return done
+    outcome = (done.task.result or f"{done.task.id} is {done.task.status}")[: asks.OUTCOME_MAX]
+    said: dict[str, Any] = {"reason": "done", "response_seq": answered.response_seq, "outcome": outcome}
+    asks.closed(tx, answered, agent=inputs.agent(agent), readers=readers, **said)
+    tx.run("task_ask_over", task_id=done.task.id, ask_id=answered.id)
+    return replace(done, task=replace(done.task, ask_id=None))
 
 
 def complete_batch(
@@ -944,41 +1050,56 @@ def complete_batch(
 ) -> list[Outcome]:
     """Finish several tasks in one transaction; each answers for itself, and a refused one does not stop the others.
 
-    At most 100 handles. They are worked in one order, so two batches never wait for each other in a circle. A task
-    about which a human said something that nobody was handed is refused with `unread_inbox_answer`.
+    At most 100 handles. They are worked in one order, so two batches never wait for each other in a circle. A task is
+    refused as `complete` refuses it without a result.
     """
     agent, review = inputs.agent(agent), inputs.flag(review, "review")
 
     def finish(shown: str) -> Done:
-        row = tx.one("ask_at", surface="task", surface_id=inputs.handle(shown)[0])
-        if row is not None and row.state == "answered" and row.delivered_seq < row.response_seq:
-            raise asks.unread(tx, row.id, None)
-        done = claims.complete(tx, handle=shown, review=review, agent=agent)
-        if done.already or done.task.ask_id is None:
-            return done
-        return _acknowledged_along(tx, done, agent=agent, session=session)
+        # What is refused here is not undone with the transaction, so it is looked at first, under the task's lock.
+        task_id, attempt = inputs.handle(shown)
+        row = tx.one("task_lock", task_id=task_id)
+        current = row is not None and row.assigned_agent == agent and attempt in (None, row.attempt)
+        if row is not None and current and row.ask_id is not None:
+            _finishable(tx, row, _readers(tx, row, agent, session))
+        return complete(tx, handle=shown, review=review, agent=agent, session=session)
 
     return claims.each_of(tx, handles, finish)
 
 
-def _acknowledged_along(tx: Tx, done: Done, *, agent: str, session: str | None) -> Done:
-    """Whoever finishes a task has finished with what was answered about it. What a human says from now on is kept."""
-    assert done.task.ask_id is not None
-    before = asks.find(tx, done.task.ask_id, lock=True)
-    if before.state != "answered" or before.delivered_seq < before.response_seq:
-        return done
-    outcome = (done.task.result or f"{done.task.id} is {done.task.status}")[: asks.OUTCOME_MAX]
-    asks.closed(
-        tx,
-        before,
-        reason="done",
-        response_seq=before.response_seq,
-        outcome=outcome,
-        agent=inputs.agent(agent),
-        session=session,
-    )
-    tx.run("task_ask_over", task_id=done.task.id, ask_id=before.id)
-    return replace(done, task=replace(done.task, ask_id=None))
+def _readers(tx: Tx, task: Row | Task, agent: str, session: str | None) -> list[str]:
+    """Who finishes a task: the caller, and the reader that the latest claim was made by, whose handle it shows."""
+    claim = tx.one("attempt", task_id=task.id, attempt=task.attempt)
+    assert claim is not None
+    return [asks.reader(inputs.agent(agent), session), asks.reader(claim.agent, claim.session_id)]
+
+
+def _finishable(tx: Tx, task: Row | Task, readers: list[str]) -> Row | None:
+    """The ask that whoever finishes a locked task has finished with, locked; None where a human answered none.
+
+    What a human says from now on is kept. Raises what `complete` promises.
+    """
+    assert task.ask_id is not None
+    before = asks.find(tx, task.ask_id, lock=True)
+    if before.state == "open" and before.blocking:
+        hint = f"release the task until they answer, or take the ask back: coordinate inbox withdraw {before.id}"
+        raise _waits(task.id, before, hint)
+    if before.state != "answered":
+        return None
+    if (refused := asks.why_not_finished(tx, before.id, readers)) is not None:
+        raise refused
+    asks.refuse_clarify(asks.find(tx, before.id))
+    if before.action_owner in ("decision", "approval") and not (task.result or "").strip():
+        raise inputs.refuse(
+            "result",
+            f"{before.id} is a {before.action_owner}: say what came of it in the result of {task.id}",
+            hint=f"give a result, or acknowledge {before.id} first, with an outcome",
+        )
+    return before
+
+
+def _waits(task_id: str, ask: Row, hint: str) -> AskOpen:
+    return AskOpen(f"{task_id} waits for a human: {ask.id}, {ask.title!r}", hint=hint, task_id=task_id, ask_id=ask.id)
 
 
 # --- the steps of those verbs -----------------------------------------------------------------------------------------

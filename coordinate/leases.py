@@ -110,11 +110,20 @@ def conflict_of(pattern: str, row: Row) -> Conflict:
     )
 
 
+def when(moment: datetime) -> str:
+    """A moment in words: RFC 3339 in whole seconds."""
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def when_or_none(moment: datetime | None) -> str | None:
+    return None if moment is None else when(moment)
+
+
 def ends(row: Row) -> str:
     """In words: the time at which a lease that stands in the way ends, or whose worktree it ends with."""
     if row.expires_at is None:
         return f"when {row.keeper}'s worktree of {row.task_id} is merged or aborted: see coordinate worktree list"
-    return f"at {row.expires_at.isoformat(timespec='seconds').replace('+00:00', 'Z')}, unless renewed"
+    return f"at {when(row.expires_at)}, unless renewed"
 
 
 def grant_scopes(

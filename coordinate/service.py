@@ -193,7 +193,7 @@ class Coordinator:
     # --- inbox: what an agent does with it
     pending = write(deliveries.pending)
     collect = write(deliveries.collect)
-    take = write(deliveries.take)
+    take = write(flows.take)
     answer = write(flows.answer)
     acknowledge = write(flows.acknowledge)
     acknowledge_annotation = write(deliveries.acknowledge_annotation)
@@ -674,11 +674,12 @@ class Coordinator:
     def end_session(self, *, session: str | None = None) -> Session:
         """End a session on purpose: its scope leases and locks are released; claims of tasks run on to their time.
 
-        What belongs to an open worktree stays. Another session of the same agent keeps what is its own. Ending it
-        twice changes nothing; any other call of an ended session is refused.
+        What it took of responses is free again, and what belongs to an open worktree stays. Another session of the
+        same agent keeps what is its own. Ending it twice changes nothing; any other call of an ended session is
+        refused.
         """
         _, ending = self._caller(None, session)
-        return self._perform_only(lambda tx: agents.end_session(tx, session=ending), writes=True)
+        return self._perform_only(lambda tx: flows.end_session(tx, session=ending), writes=True)
 
     def lost(self) -> Lost | None:
         """What this session lost since it was last told, if the last call noticed something; asked once, told once."""

@@ -126,7 +126,7 @@ def _held(tx: Tx, name: str, project: str) -> Held:
     row = tx.one("lock_held", project=project, resource=name)
     if row is None:
         return Held(f"the lock {name} was just taken by another", hint="try again", holder=None)
-    until = row.expires_at.isoformat(timespec="seconds").replace("+00:00", "Z")
+    until = leases.when(row.expires_at)
     return Held(
         f"{row.agent} holds the lock {name} until {until}",
         hint="wait for it: coordinate lock acquire --wait; if it is yours, show its --fence or its session",

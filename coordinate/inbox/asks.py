@@ -12,13 +12,14 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from coordinate import counters, events, inputs
+from coordinate import counters, events, inputs, leases
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import (
     AlreadyAsked,
     AnswerChanged,
     Closed,
     CoordinateError,
+    Held,
     InvalidState,
     NotFound,
     OutdatedRevision,
@@ -32,7 +33,6 @@ from coordinate.states import ACTION_OWNERS, ASK_KINDS, ASK_STATES, CLOSE_REASON
 OUTCOME_MAX = 1_000
 OPTIONS_MAX = 4
 LABEL_MAX = 200
-TIMEOUT_SECONDS_MAX = 366 * 86_400
 STEPS_MAX = 20
 UNSEEN_MAX = 100
 STORY_MAX = 100
@@ -159,7 +159,7 @@ def open_at(
     Of several at once exactly one opens, for the database keeps one live ask in a place and for a key. Raises
     `AlreadyAsked` naming the one that lives in the place.
     """
-    if found := _twin(tx, project, dedup_key):
+    if found := twin(tx, project, dedup_key):
         return found, True
     if place.id and (found := tx.one("ask_at", surface=place.surface, surface_id=place.id)):
         raise already_asked(found)
@@ -185,7 +185,7 @@ def open_at(
         **content.words,
     )
     if row is None:  # the other came between our look and our insert
-        if found := _twin(tx, project, dedup_key):
+        if found := twin(tx, project, dedup_key):
             return found, True
         found = tx.one("ask_at", surface=place.surface, surface_id=place.id)
         assert found is not None
@@ -194,7 +194,8 @@ def open_at(
     return row, False
 
 
-def _twin(tx: Tx, project: str, dedup_key: str | None) -> Row | None:
+def twin(tx: Tx, project: str, dedup_key: str | None) -> Row | None:
+    """The live ask that a retry under this key means."""
     return None if dedup_key is None else tx.one("ask_twin", project=project, dedup_key=dedup_key)
 
 
@@ -212,11 +213,14 @@ def already_asked(row: Row) -> AlreadyAsked:
 # --- change -----------------------------------------------------------------------------------------------------------
 
 
-def revised(tx: Tx, before: Row, *, expected_revision: int | None = None, agent: str, **words: Any) -> tuple[Row, bool]:
+def revised(
+    tx: Tx, before: Row, *, expected_revision: int | None = None, agent: str, session: str | None, **words: Any
+) -> tuple[Row, bool]:
     """Other words for a locked ask, those that are None staying; the second answer is False when nothing differs.
 
     An earlier response stays and counts as outdated. A clarification that was handed over is answered by the new
-    words, so that the ask is open again. Raises `OutdatedRevision`, `Closed`.
+    words, so that the ask is open again. Raises `OutdatedRevision`, `Closed`, `Held` while another acts on the
+    response.
     """
     _refuse_closed(before)
     if expected_revision is not None and before.revision != expected_revision:
@@ -231,8 +235,10 @@ def revised(tx: Tx, before: Row, *, expected_revision: int | None = None, agent:
     content = content_of(kind=before.kind, action_owner=before.action_owner, **wanted)
     if content.words == now:
         return before, False
-    row = tx.one("ask_revise", ask_id=before.id, folded=content.folded, **content.words)
-    assert row is not None
+    readers = [reader(agent, session)]
+    row = tx.one("ask_revise", ask_id=before.id, folded=content.folded, readers=readers, **content.words)
+    if row is None:
+        raise held(before)
     if row.handled_at is not None and row.delivered_seq == row.response_seq:
         said = tx.one("ask", ask_id=row.id)
         if said is not None and said.response_kind == "clarify":
@@ -267,7 +273,7 @@ def _set_snooze(tx: Tx, ask: str, until: datetime | None, event_type: str, agent
     if row is None:
         raise _not_open(before)
     if before.snoozed_until != until:
-        record(tx, row, event_type, agent=by, until=None if until is None else when(until))
+        record(tx, row, event_type, agent=by, until=None if until is None else leases.when(until))
         tx.announce("asked")
     return ask_of(row)
 
@@ -277,14 +283,22 @@ def _set_snooze(tx: Tx, ask: str, until: datetime | None, event_type: str, agent
 
 def withdrawn(tx: Tx, before: Row, *, reason: str, agent: str, session: str | None) -> Row:
     """The agent takes a locked ask back, answered or not; never over a response that the caller was not handed."""
-    return closed(tx, before, reason="withdrawn", response_seq=None, outcome=reason, agent=agent, session=session)
+    readers = [reader(agent, session)]
+    return closed(tx, before, reason="withdrawn", response_seq=None, outcome=reason, agent=agent, readers=readers)
 
 
 def closed(
-    tx: Tx, before: Row, *, reason: str, response_seq: int | None, outcome: str, agent: str, session: str | None
+    tx: Tx,
+    before: Row,
+    *,
+    reason: str,
+    response_seq: int | None,
+    outcome: str,
+    agent: str,
+    readers: Sequence[str],
 ) -> Row:
-    """Close a locked ask. Nothing closes over a response that the caller was not handed, unless it names that response
-    and somebody was. Raises `Closed`, `UnreadAnswer`, `AnswerChanged`."""
+    """Close a locked ask, for one of these readers: never over a response that none of them was handed, or that another
+    acts on. Raises `Closed`, `UnreadAnswer`, `AnswerChanged` (the response named is not the current one), `Held`."""
     _refuse_closed(before)
     row = tx.one(
         "ask_close",
@@ -293,10 +307,12 @@ def closed(
         outcome=outcome or reason,
         response_seq=response_seq,
         agent=agent,
-        reader=reader(agent, session),
+        readers=readers,
     )
     if row is None:
-        raise unread(tx, before.id, response_seq)
+        refused = why_not_finished(tx, before.id, readers, response_seq)
+        assert refused is not None
+        raise refused
     record_closed(tx, row, agent)
     return row
 
@@ -452,11 +468,11 @@ def open_for_row(
     return row
 
 
-def revise_for_row(tx: Tx, ask: Row, content: Content, *, agent: str) -> Row:
+def revise_for_row(tx: Tx, ask: Row, content: Content, *, agent: str, session: str | None) -> Row:
     """Re-sent with other words: revision + 1, an earlier response stays and counts as outdated; equal words change
     nothing. The response, its deliveries and the snooze stay as they are, but for a clarification that was handed over:
     the new words answer it."""
-    return revised(tx, ask, agent=agent, **content.words)[0]
+    return revised(tx, ask, agent=agent, session=session, **content.words)[0]
 
 
 def close_for_row(
@@ -464,10 +480,10 @@ def close_for_row(
 ) -> Row:
     """Close the live ask of a row: `reason` is done (leaving blocked), superseded (the next step) or withdrawn.
 
-    Nothing closes over an unseen response: unless `response_seq` names the current one, or the caller was handed it,
-    raises `UnreadAnswer` with the waiting text, or `AnswerChanged` when another was named. An ask without a response
-    closes as withdrawn when `done` was meant. Closing as done needs an `outcome` for a decision or an approval, and is
-    refused for a `clarify`, which is advanced or withdrawn.
+    Nothing closes over a response that the caller was not handed (`UnreadAnswer` with the waiting text), other than the
+    one that `response_seq` names (`AnswerChanged`), or that another acts on (`Held`). An ask without a response closes
+    as withdrawn when `done` was meant. Closing as done needs an `outcome` for a decision or an approval, and is refused
+    for a `clarify`, which is advanced or withdrawn.
     """
     assert reason in CLOSE_REASONS
     if reason == "done" and ask.handled_at is None:
@@ -476,7 +492,8 @@ def close_for_row(
         said = find(tx, ask.id)
         refuse_clarify(said)
         require_outcome(said, outcome)
-    return closed(tx, ask, reason=reason, response_seq=response_seq, outcome=outcome, agent=agent, session=session)
+    readers = [reader(agent, session)]
+    return closed(tx, ask, reason=reason, response_seq=response_seq, outcome=outcome, agent=agent, readers=readers)
 
 
 # --- steps shared with responses and deliveries -----------------------------------------------------------------------
@@ -565,6 +582,31 @@ def unread(tx: Tx, ask_id: str, response_seq: int | None) -> CoordinateError:
     )
 
 
+def why_not_finished(
+    tx: Tx, ask_id: str, readers: Sequence[str], response_seq: int | None = None
+) -> CoordinateError | None:
+    """Why none of these readers may finish with the current response; None when one may, or there is none."""
+    row = tx.one("ask_for", ask_id=ask_id, readers=readers)
+    assert row is not None
+    if row.handled_at is None:
+        return None
+    if not row.handed or response_seq not in (None, row.response_seq):
+        return unread(tx, row.id, response_seq)
+    return None if row.free else held(row)
+
+
+def held(row: Row) -> Held:
+    """Another says to be acting on the response."""
+    until = leases.when(row.taken_until)
+    return Held(
+        f"{row.taken_by} acts on {row.id} until {until}",
+        hint="leave it to them, or take it when that time is over",
+        ask_id=row.id,
+        holder=row.taken_by,
+        until=until,
+    )
+
+
 def require_outcome(row: Row, outcome: str) -> None:
     if row.action_owner in ("decision", "approval") and not outcome.strip():
         raise inputs.refuse(
@@ -592,7 +634,8 @@ def ask_of(row: Row, **changed: Any) -> Ask:
     """The record of an ask, with its current response where the row carries it."""
     values = {name: value for name, value in row._asdict().items() if not name.startswith(_RESPONSE)}
     values["response_seq"] = row.response_seq
-    values.pop("context_handed", None)
+    for beside in ("context_handed", "handed", "free"):
+        values.pop(beside, None)
     said = getattr(row, "response_kind", None)
     current = None
     if said is not None:
@@ -632,7 +675,3 @@ def response_of(row: Row, revision: int) -> Response:
         row.created_at,
         row.ask_revision < revision,
     )
-
-
-def when(moment: datetime) -> str:
-    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -344,7 +344,7 @@ def _turn(
             session=hand.session,
         )
     elif live is not None and content is not None:
-        asks.revise_for_row(tx, live, content, agent=hand.agent)
+        asks.revise_for_row(tx, live, content, agent=hand.agent, session=hand.session)
     if begins and content is not None:
         asks.open_for_row(
             tx,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from coordinate import counters, inputs
 from coordinate.db.engine import Row, Tx
-from coordinate.errors import AlreadySeen, AnswerChanged, CoordinateError, Held, InvalidState, NotFound
+from coordinate.errors import AlreadySeen, AnswerChanged, CoordinateError, InvalidState, NotFound
 from coordinate.inbox import asks, responses
 from coordinate.records import Acknowledged, Annotation, Ask, Pending
 
@@ -54,20 +54,16 @@ def hand_over(tx: Tx, ids: list[str], *, full: bool, agent: str, session: str | 
     if not ids:
         return []
     rows = tx.all("pending", ids=ids, reader=asks.reader(agent, session))
-    tx.run("asks_seen", ids=ids, agent=agent)
+    first = {row.id: row._asdict() for row in tx.all("asks_seen", ids=ids, agent=agent)}
     handed = []
     for row in rows:
         with_context = full or row.context_handed < row.revision
         responses.record_delivery(
             tx, row, agent=agent, session=session, context_revision=row.revision if with_context else 0
         )
-        handed.append(_with_delivery(tx, row, with_context=with_context))
+        shown = asks.ask_of(row, **first.get(row.id, {}))
+        handed.append(shown if with_context else asks.without_context(shown))
     return handed
-
-
-def _with_delivery(tx: Tx, row: Row, *, with_context: bool) -> Ask:
-    shown = asks.ask_of(asks.find(tx, row.id) if row.seen_at is None else row)
-    return shown if with_context else asks.without_context(shown)
 
 
 def collect(tx: Tx, *, ask: str, full: bool = False, agent: str = "", session: str | None = None) -> Ask:
@@ -80,23 +76,10 @@ def collect(tx: Tx, *, ask: str, full: bool = False, agent: str = "", session: s
     return handed[0] if handed else asks.ask_of(asks.find(tx, before.id))
 
 
-def take(tx: Tx, *, ask: str, seconds: int = TAKE_SECONDS, agent: str = "", session: str | None = None) -> Ask:
-    """Say that you act on a response, alone for `seconds` (1 to 604,800), so that two agents do not both; collects it.
-
-    Of two at once one gets it. Taking it again prolongs it. Raises `Held` naming the other while theirs lasts; when it
-    is over, anybody may take it. Raises `InvalidState` without a response, `Closed`.
-    """
-    agent = inputs.agent(agent)
-    seconds = inputs.lease_seconds(seconds, "seconds")
-    before = asks.find(tx, ask, lock=True)
-    row = tx.one(
-        "ask_take",
-        ask_id=before.id,
-        seconds=seconds,
-        agent=agent,
-        session=session,
-        reader=asks.reader(agent, session),
-    )
+def taken(tx: Tx, before: Row, *, seconds: int, agent: str, session: str | None) -> Ask:
+    """Act on the response to a locked ask, alone for a while. Raises `Held`, `InvalidState`, `Closed`."""
+    readers = [asks.reader(agent, session)]
+    row = tx.one("ask_take", ask_id=before.id, seconds=seconds, agent=agent, session=session, readers=readers)
     if row is None:
         raise _why_not_mine(before)
     return hand_over(tx, [row.id], full=False, agent=agent, session=session)[0]
@@ -107,18 +90,7 @@ def _why_not_mine(row: Row) -> CoordinateError:
         return asks.is_closed(row)
     if row.handled_at is None:
         return responses.refuse_open(row)
-    return _held(row)
-
-
-def _held(row: Row) -> Held:
-    until = asks.when(row.taken_until)
-    return Held(
-        f"{row.taken_by} acts on {row.id} until {until}",
-        hint="leave it to them, or take it when that time is over",
-        ask_id=row.id,
-        holder=row.taken_by,
-        until=until,
-    )
+    return asks.held(row)
 
 
 # --- acknowledging ----------------------------------------------------------------------------------------------------
@@ -140,15 +112,15 @@ def acknowledged(
         reason="done",
         outcome=outcome or "done",
         agent=agent,
-        reader=asks.reader(agent, session),
+        readers=[asks.reader(agent, session)],
     )
     if row is None:
-        raise _why_not_done(tx, before, response_seq)
+        raise _why_not_done(tx, before, response_seq, asks.reader(agent, session))
     asks.record_closed(tx, row, agent)
     return row, False
 
 
-def _why_not_done(tx: Tx, before: Row, response_seq: int) -> CoordinateError:
+def _why_not_done(tx: Tx, before: Row, response_seq: int, reader: str) -> CoordinateError:
     row = asks.find(tx, before.id)
     if row.handled_at is None:
         if row.response_seq > 0 and row.response_seq >= response_seq:
@@ -159,11 +131,7 @@ def _why_not_done(tx: Tx, before: Row, response_seq: int) -> CoordinateError:
                 response_seq=row.response_seq,
             )
         return responses.refuse_open(row)
-    if row.response_seq != response_seq or row.delivered_seq < row.response_seq:
-        return asks.unread(tx, row.id, response_seq)
-    if row.response_kind == "clarify":
-        return asks.clarify(row)
-    return _held(row)
+    return asks.why_not_finished(tx, row.id, [reader], response_seq) or asks.clarify(row)
 
 
 def acknowledgement_of(response_seq: int, outcome: str) -> tuple[int, str]:

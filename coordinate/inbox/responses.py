@@ -113,9 +113,9 @@ def answered(tx: Tx, ask_id: str, said: Said, *, agent: str, session: str | None
     One conditional update: only while no response waits that this session was not handed. Looking why it refused comes
     after. Raises `UnreadAnswer` with the waiting text, `Closed`, `NotAQuestion`, `NotFound`.
     """
-    row = tx.one("ask_answer", ask_id=ask_id, agent=agent, reader=asks.reader(agent, session))
+    row = tx.one("ask_answer", ask_id=ask_id, agent=agent, readers=[asks.reader(agent, session)])
     if row is None:
-        raise _why_not(tx, ask_id, said)
+        raise _why_not(tx, ask_id)
     _refuse_choice(row, said)
     _write(tx, row, said, "chat", Action(None, None, None), agent=agent, session=session)
     record_delivery(tx, row, agent=agent, session=session)
@@ -158,18 +158,23 @@ def _refuse(row: Row, said: Said) -> None:
         raise asks.is_closed(row)
     if row.kind != "question":
         raise _no_question(row)
-    _refuse_choice(row, said)
     if said.revision is not None and said.revision > row.revision:
         raise inputs.refuse("revision", f"{row.id} stands at revision {row.revision}, not {said.revision}")
+    if said.revision in (None, row.revision):  # what an earlier revision offered nobody can tell: it counts as outdated
+        _refuse_choice(row, said)
 
 
 def _refuse_choice(row: Row, said: Said) -> None:
     labels = [str(option["label"]) for option in row.options or []]
     if said.choice is not None and said.choice not in labels:
-        raise inputs.refuse("choice", f"{row.id} has no such option; there are: {', '.join(labels) or 'none'}")
+        raise inputs.refuse(
+            "choice",
+            f"{row.id} has no such option; there are: {', '.join(labels) or 'none'}",
+            hint="choose one of these; if you looked at an earlier revision of the ask, say which (revision)",
+        )
 
 
-def _why_not(tx: Tx, ask_id: str, said: Said) -> CoordinateError:
+def _why_not(tx: Tx, ask_id: str) -> CoordinateError:
     row = asks.find(tx, ask_id)
     if row.closed_at is not None:
         return asks.is_closed(row)

@@ -52,11 +52,14 @@ _ANSWERED = and_(a.handled_at.is_not(None), a.outcome == const(""))
 _AWAKE = or_(a.snoozed_until.is_(None), a.snoozed_until <= now())
 # A reader is a session, or an agent that shows none.
 _READER = given_text("reader")
-_HANDED = exists(select(d.seq).where(d.ask_id == a.id, d.seq == a.response_seq, d.reader == _READER).correlate(asks))
+# Whoever finishes a task speaks also for the reader that claimed it.
+_HANDED = exists(
+    select(d.seq).where(d.ask_id == a.id, d.seq == a.response_seq, among(d.reader, "readers")).correlate(asks)
+)
 _FREE = or_(
     a.taken_until.is_(None),
     a.taken_until <= now(),
-    func.coalesce(a.taken_session_id, a.taken_by, type_=TEXT) == _READER,
+    among(func.coalesce(a.taken_session_id, a.taken_by, type_=TEXT), "readers"),
 )
 
 # --- one ask ----------------------------------------------------------------------------------------------------------
@@ -86,6 +89,11 @@ _steps_before = (
     .scalar_subquery()
 )
 add("ask", "One ask with its current response.", _shown().where(_THIS))
+add(
+    "ask_for",
+    "The same, with whether a reader was handed that response, and whether no other acts on it.",
+    _shown(_HANDED.label("handed"), _FREE.label("free")).where(_THIS),
+)
 add("ask_lock", "One ask, locked for the verb that follows.", select(*_ASK).where(_THIS).with_for_update())
 add("ask_at", "The live ask in a place.", _shown().where(_AT, _LIVE))
 add(
@@ -147,9 +155,9 @@ add(
 )
 add(
     "ask_revise",
-    "Other words for a locked ask.",
+    "Other words for a locked ask, whose response no other acts on.",
     update(asks)
-    .where(_THIS, _LIVE)
+    .where(_THIS, _LIVE, or_(a.handled_at.is_(None), _FREE))
     .values(
         title=given_text("title"),
         detail=given_text("detail"),
@@ -203,27 +211,18 @@ def _close(*guards: Any) -> Any:
 
 add(
     "ask_close",
-    "Close an ask unless a response waits that the caller was neither handed nor names.",
-    _close(
-        or_(
-            a.handled_at.is_(None),
-            # Whoever names a number means that one, even if a later word was handed over too.
-            and_(
-                a.response_seq == func.coalesce(cast(given_integer("response_seq"), BigInteger), const(-1)),
-                a.delivered_seq == a.response_seq,
-            ),
-            and_(cast(given_integer("response_seq"), BigInteger).is_(None), _HANDED),
-        )
-    ),
+    "Close an ask unless a response waits that the caller was not handed or does not name, or that another acts on.",
+    # Whoever names a number means that one, even if a later word was handed over too.
+    _close(or_(a.handled_at.is_(None), and_(_HANDED, _FREE, optional(a.response_seq, given_integer("response_seq"))))),
 )
 _kind_of_current = select(r.kind).where(r.ask_id == a.id, r.seq == a.response_seq).correlate(asks).scalar_subquery()
 add(
     "ask_acknowledge",
-    "The agent side has finished with exactly this response, which somebody was handed; a clarification is no end.",
+    "The agent side has finished with exactly this response, which it was handed; a clarification is no end.",
     _close(
         _ANSWERED,
         a.response_seq == given_integer("response_seq"),
-        a.delivered_seq == a.response_seq,
+        _HANDED,
         _kind_of_current != const("clarify"),
         _FREE,
     ),
@@ -347,7 +346,8 @@ add(
     "Somebody was handed these responses; who was first stays.",
     update(asks)
     .where(among(a.id, "ids"), a.handled_at.is_not(None), a.seen_at.is_(None))
-    .values(delivered_seq=a.response_seq, seen_at=now(), seen_by=given_text("agent")),
+    .values(delivered_seq=a.response_seq, seen_at=now(), seen_by=given_text("agent"))
+    .returning(a.id, a.delivered_seq, a.seen_at, a.seen_by),
 )
 add(
     "delivery_record",
@@ -390,6 +390,26 @@ add(
         taken_until=plus_seconds(None, given_integer("seconds")),
     )
     .returning(*_ASK),
+)
+_NOT_TAKEN = {"taken_by": const(None), "taken_session_id": const(None), "taken_until": const(None)}
+add(
+    "ask_let_go",
+    "Whoever claims the task that it brings acts on it from now on: nothing of an own take, or of one that is past.",
+    update(asks)
+    .where(_THIS, or_(a.handled_at.is_(None), a.taken_until <= now(), a.taken_by == given_text("agent")))
+    .values(**_NOT_TAKEN),
+)
+_taken_by_them = (
+    select(a.id)
+    .where(_ANSWERED, among(a.taken_session_id, "sessions"))
+    .order_by(a.number)
+    .with_for_update()
+    .cte("taken_by_them")
+)
+add(
+    "asks_let_go",
+    "Sessions that are over act on nothing any more.",
+    update(asks).where(a.id.in_(select(_taken_by_them.c.id))).values(**_NOT_TAKEN),
 )
 
 # --- annotations ------------------------------------------------------------------------------------------------------

@@ -243,7 +243,7 @@ def _claims(tx: Tx, rows: list[Row], agent: str) -> list[Claim]:
 
 def _why_not_claimable(tx: Tx, row: Row) -> CoordinateError:
     if row.status == IN_PROGRESS:
-        return _held(row)
+        return held_by(row)
     if row.status != TODO:
         return wrong_state(row, "claim")
     if row.unmet_dependencies:
@@ -255,7 +255,7 @@ def _why_not_claimable(tx: Tx, row: Row) -> CoordinateError:
             task_id=row.id,
             waits_for=[edge.depends_on_task_id for edge in edges],
         )
-    until = _when(row.parked_until)
+    until = leases.when_or_none(row.parked_until)
     match row.parked:
         case "later":
             why = f"{row.id} is set aside until {until}"
@@ -310,7 +310,7 @@ def extend_lease(tx: Tx, *, handle: str | Claim, lease_seconds: int | None = Non
         "task.lease_extended",
         agent=row.assigned_agent,
         attempt=row.attempt,
-        lease_until=_when(row.lease_until),
+        lease_until=leases.when_or_none(row.lease_until),
     )
     return story.task_of(tx, row)
 
@@ -429,7 +429,7 @@ def resolve(tx: Tx, handle: str | Claim, agent: str, verb: str) -> tuple[str, in
     if row.status != IN_PROGRESS:
         raise wrong_state(row, verb)
     if row.assigned_agent != agent:
-        raise _held(row)
+        raise held_by(row)
     held = tx.one("attempts_of_agent", task_id=task_id, agent=agent)
     if held is None or held.count != 1:
         raise StaleClaim(
@@ -502,17 +502,17 @@ def refusal(tx: Tx, task_id: str, attempt: int, agent: str, verb: str) -> Coordi
     row = story.find(tx, task_id)
     shown = f"{task_id}@{attempt}"
     if row.status == IN_PROGRESS and row.attempt == attempt:
-        return _held(row)
+        return held_by(row)
     ended = tx.one("attempt", task_id=task_id, attempt=attempt)
     if ended is None:
         said = f"{shown} names an attempt that never was"
     else:
-        said = f"{shown} is over: {ended.agent}'s attempt was {ended.outcome} at {_when(ended.ended_at)}"
+        said = f"{shown} is over: {ended.agent}'s attempt was {ended.outcome} at {leases.when_or_none(ended.ended_at)}"
         if ended.reason:
             said += f" ({ended.reason})"
     now = f"{task_id} is {row.status} now"
     if row.status == IN_PROGRESS:
-        now = f"{row.assigned_agent} holds {task_id} until {_when(row.lease_until)}"
+        now = f"{row.assigned_agent} holds {task_id} until {leases.when_or_none(row.lease_until)}"
     return StaleClaim(
         f"{said}; {now}",
         hint="stop working on it; claim the next task, or see `coordinate task mine`",
@@ -520,17 +520,18 @@ def refusal(tx: Tx, task_id: str, attempt: int, agent: str, verb: str) -> Coordi
         attempt=attempt,
         status=row.status,
         holder=row.assigned_agent,
-        until=_when(row.lease_until),
+        until=leases.when_or_none(row.lease_until),
     )
 
 
-def _held(row: Row) -> Held:
+def held_by(row: Row) -> Held:
+    """Another holds the task."""
     return Held(
-        f"{row.assigned_agent} holds {row.id} until {_when(row.lease_until)}",
+        f"{row.assigned_agent} holds {row.id} until {leases.when_or_none(row.lease_until)}",
         hint="claim another task, ask the holder to release or transfer it, or wait until the lease ends",
         task_id=row.id,
         holder=row.assigned_agent,
-        until=_when(row.lease_until),
+        until=leases.when_or_none(row.lease_until),
         assigned_to=row.assigned_agent,
     )
 
@@ -546,7 +547,3 @@ def wrong_state(row: Row, verb: str) -> InvalidState:
         status=row.status,
         holder=row.assigned_agent,
     )
-
-
-def _when(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat(timespec="seconds").replace("+00:00", "Z")

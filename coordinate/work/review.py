@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coordinate import inputs
+from coordinate import inputs, leases
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import CoordinateError, Held, SelfReview
 from coordinate.records import Outcome, Task
@@ -153,7 +153,7 @@ def _refuse_reserved(tx: Tx, row: Row, agent: str) -> None:
     clock = tx.one("clock")
     assert clock is not None
     if row.review_until > clock.now:
-        until = row.review_until.isoformat(timespec="seconds").replace("+00:00", "Z")
+        until = leases.when(row.review_until)
         raise Held(
             f"{row.reviewer} reviews {row.id} until {until}",
             hint="review another: coordinate task claim-review",

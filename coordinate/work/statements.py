@@ -524,7 +524,7 @@ add(
 )
 add(
     "task_set_aside",
-    "A task that was just taken, but whose scopes another holds: as if never taken, and out of the way meanwhile.",
+    "A task that was just taken, but whose scopes or response are another's: as if never taken, and out of the way.",
     update(tasks)
     .where(_THIS)
     .values(
@@ -536,6 +536,7 @@ add(
         parked=given_text("parked"),
         parked_until=given_instant("parked_until"),
         parked_on=given_integer("lease_id"),
+        reserved_for=given_text("reserved_for"),
     ),
 )
 add(
@@ -563,13 +564,13 @@ def _move(verb: str, **values: Any) -> Update:
 add("task_unblock", "Back into the queue, with fresh attempts.", _move("unblock", expiries=const(0), **_BACK_IN_QUEUE))
 add(
     "task_answered",
-    "Back into the queue with fresh attempts, reserved for a while for whoever asked.",
+    "Back into the queue with fresh attempts, reserved for a while for whoever asked, or not before its time.",
     _move(
         "unblock",
         expiries=const(0),
-        parked=const("reserved"),
-        parked_until=plus_seconds(None, given_integer("seconds")),
-        reserved_for=given_text("reserved_for"),
+        parked=case((t.not_before > now(), const("later")), else_=const("reserved")),
+        parked_until=case((t.not_before > now(), t.not_before), else_=plus_seconds(None, given_integer("seconds"))),
+        reserved_for=case((t.not_before > now(), const(None)), else_=given_text("reserved_for")),
     ),
 )
 add(
@@ -612,8 +613,19 @@ add(
     "Back into the queue, with fresh attempts and without a result.",
     _move("reopen", expiries=const(0), finished_at=const(None), result=const(None), **_BACK_IN_QUEUE),
 )
-# Scopes are held in a project: in another one nothing may be in the way.
-_still_aside = or_(t.parked == const("reserved"), and_(t.parked == const("scope"), t.project == given_text("project")))
+
+
+def _edited(kept: ColumnElement[Any], later: ColumnElement[Any], none: ColumnElement[Any]) -> ColumnElement[Any]:
+    """What an edit leaves of being set aside: its time comes before a reservation, and a scope before both."""
+    return case(
+        # Scopes are held in a project: in another one nothing may be in the way.
+        (and_(t.parked == const("scope"), t.project == given_text("project")), kept),
+        (and_(t.status == const(TODO), given_instant("not_before") > now()), later),
+        (t.parked == const("reserved"), kept),
+        else_=none,
+    )
+
+
 add(
     "task_edit",
     "Change what was given; what is absent stays.",
@@ -627,17 +639,10 @@ add(
         project=given_text("project"),
         role_boundary=given_text("role"),
         not_before=given_instant("not_before"),
-        parked=case(
-            (_still_aside, t.parked),
-            (and_(t.status == const(TODO), given_instant("not_before") > now()), const("later")),
-            else_=const(""),
-        ),
-        parked_until=case(
-            (_still_aside, t.parked_until),
-            (and_(t.status == const(TODO), given_instant("not_before") > now()), given_instant("not_before")),
-            else_=const(None),
-        ),
-        parked_on=case((_still_aside, t.parked_on), else_=const(None)),
+        parked=_edited(t.parked, const("later"), const("")),
+        parked_until=_edited(t.parked_until, given_instant("not_before"), const(None)),
+        parked_on=_edited(t.parked_on, const(None), const(None)),
+        reserved_for=_edited(t.reserved_for, const(None), const(None)),
         max_attempts=given_integer("max_attempts"),
         **_CHANGED,
     )

@@ -434,7 +434,7 @@ def _replace_scopes(tx: Tx, task: Row, patterns: list[str]) -> bool:
 
 def _brief(value: object) -> str:
     if isinstance(value, datetime):
-        return value.isoformat(timespec="seconds").replace("+00:00", "Z")
+        return leases.when(value)
     shown = "nothing" if value in (None, "") else str(value).replace("\n", " ")
     return shown if len(shown) <= 80 else shown[:77] + "..."
 

@@ -156,6 +156,24 @@ def test_other_words_count_a_revision_and_mark_an_earlier_answer(
         ann.respond(ask="ASK-1", choice="red", revision=4)
 
 
+def test_a_retry_of_the_next_step_answers_it_and_takes_nothing_elsewhere_out_of_its_place(
+    board: Coordinator, bob: Coordinator, board_url: str
+) -> None:
+    """With `supersedes` and a key: the same call twice. A key that lives elsewhere leaves no place without its ask."""
+    board.ask(**COLOUR, dedup_key="colour")
+    call: dict[str, Any] = KEY | {"supersedes": "ASK-1", "dedup_key": "key"}
+    assert (board.ask(**call).ask.id, board.show_ask(ask="ASK-1").ask.close_reason) == ("ASK-2", "superseded")
+    with nothing_changes(board_url):
+        again = board.ask(**call)
+        assert (again.ask.id, again.ask.step_no, again.already) == ("ASK-2", 2, True)
+    same = board.ask(**KEY, supersedes="ASK-2", dedup_key="key")
+    assert (same.ask.id, same.ask.step_no, same.already) == ("ASK-3", 3, False)
+    bob.ask(**COLOUR, dedup_key="other")
+    with refused(board_url, AlreadyAsked, "ASK-4") as caught:
+        board.ask(**KEY, supersedes="ASK-3", dedup_key="other")
+    assert caught.value.facts["ask_id"] == "ASK-4"
+
+
 # --- responding -------------------------------------------------------------------------------------------------------
 
 
@@ -317,6 +335,20 @@ def said_again(responded: Any) -> Response:
     return found
 
 
+def test_an_answer_by_an_option_of_an_earlier_revision_is_kept_and_marked(
+    board: Coordinator, ann: Coordinator, board_url: str
+) -> None:
+    """QL-24: the question changed between display and answer, and the option that was chosen is gone."""
+    board.ask(**COLOUR)
+    board.revise(ask="ASK-1", options=["green", "blue"])
+    for revision in (None, 2):
+        with refused(board_url, InvalidInput, "no such option; there are: green, blue"):
+            ann.respond(ask="ASK-1", choice="red", revision=revision)
+    found = said(ann.respond(ask="ASK-1", choice="red", revision=1).ask)
+    assert (found.choice, found.ask_revision, found.outdated) == ("red", 1, True)
+    assert said(handed(board)).outdated
+
+
 # --- handing over -----------------------------------------------------------------------------------------------------
 
 
@@ -405,7 +437,101 @@ def test_one_agent_acts_on_a_response_at_a_time(
     bob.acknowledge(ask="ASK-1", response_seq=1, outcome="red it is")
 
 
+def test_what_one_agent_acts_on_no_other_changes_or_takes_back(
+    board: Coordinator, ann: Coordinator, bob: Coordinator, board_url: str
+) -> None:
+    """As long as it takes the human's word to be acted on; the human's next word is free to come all the same."""
+    board.ask(**COLOUR)
+    ann.respond(ask="ASK-1", choice="red")
+    board.take(ask="ASK-1", seconds=600)
+    bob.pending()
+    calls: list[Callable[[], Any]] = [
+        lambda: bob.revise(ask="ASK-1", detail="x"),
+        lambda: bob.withdraw(ask="ASK-1"),
+        lambda: bob.ask(**COLOUR, supersedes="ASK-1"),
+        lambda: bob.acknowledge(ask="ASK-1", response_seq=1, outcome="x"),
+    ]
+    for call in calls:
+        with refused(board_url, Held, "alice acts on ASK-1"):
+            call()
+    ann.respond(ask="ASK-1", choice="blue")
+    board.pending()
+    board.revise(ask="ASK-1", detail="x")
+    bob.pending()
+    age(board_url, 601)
+    bob.revise(ask="ASK-1", detail="y")
+    assert bob.withdraw(ask="ASK-1").closed_by == "bob"
+
+
+def test_a_task_whose_response_somebody_acts_on_is_that_agents_to_claim(
+    board: Coordinator, ann: Coordinator, bob: Coordinator, waiting: Claim, board_url: str
+) -> None:
+    board.dispatch(title="Behind it", role="worker")
+    ann.respond(ask="ASK-1", choice="blue")
+    with refused(board_url, Held, "kept for alice"):
+        bob.take(ask="ASK-1")
+    age(board_url, 901)
+    bob.take(ask="ASK-1", seconds=3_600)
+    assert claimed(board).task.title == "Behind it"
+    assert (board.view(task="TASK-1").task.reserved_for, board.why(task="TASK-1").reasons[0].code) == (
+        "bob",
+        "reserved",
+    )
+    with pytest.raises(NotReady, match="reserved for bob"):
+        board.claim_task(task="TASK-1")
+    assert board.claim_next(role="worker") is None
+    claim = claimed(bob)
+    assert (claim.task.id, said(claim.ask).choice) == ("TASK-1", "blue")
+    with refused(board_url, Held, "bob holds TASK-1"):
+        board.take(ask="ASK-1")
+    bob.complete(handle=claim, result="blue")
+
+
+def test_a_task_by_name_is_refused_while_another_acts_on_its_response(
+    board: Coordinator, ann: Coordinator, bob: Coordinator, waiting: Claim, board_url: str
+) -> None:
+    ann.respond(ask="ASK-1", choice="blue")
+    age(board_url, 901)
+    bob.take(ask="ASK-1", seconds=600)
+    with refused(board_url, Held, "bob acts on ASK-1"):
+        board.claim_task(task="TASK-1")
+    age(board_url, 601)
+    assert said(board.claim_task(task="TASK-1").ask).choice == "blue"
+
+
+def test_a_session_that_is_over_acts_on_nothing_any_more(
+    board: Coordinator, ann: Coordinator, bob: Coordinator, board_url: str
+) -> None:
+    """Ended on purpose, or swept because it was silent."""
+    for number in (1, 2):
+        board.ask(**COLOUR)
+        ann.respond(ask=f"ASK-{number}", choice="red")
+        session = board.register(name="alice").id
+        board.take(ask=f"ASK-{number}", seconds=86_400, session=session)
+        with refused(board_url, Held, "alice acts on"):
+            bob.take(ask=f"ASK-{number}")
+        if number == 1:
+            board.end_session(session=session)
+        else:
+            age(board_url, 3_600)
+            board.sweep()
+        assert bob.take(ask=f"ASK-{number}").taken_by == "bob"
+
+
 # --- acknowledging ----------------------------------------------------------------------------------------------------
+
+
+def test_an_acknowledgement_is_of_who_was_handed_that_response(
+    board: Coordinator, ann: Coordinator, bob: Coordinator, board_url: str
+) -> None:
+    """Statement 9: a number that was guessed, or read in a list, is no delivery."""
+    board.ask(**COLOUR)
+    ann.respond(ask="ASK-1", choice="red", text="a warm one")
+    board.pending()
+    with refused(board_url, UnreadAnswer, "a warm one"):
+        bob.acknowledge(ask="ASK-1", response_seq=1, outcome="x")
+    bob.collect(ask="ASK-1")
+    bob.acknowledge(ask="ASK-1", response_seq=1, outcome="red")
 
 
 def test_an_acknowledgement_names_the_response_that_it_acted_on(
@@ -693,7 +819,7 @@ def test_when_the_asker_does_not_come_anybody_gets_the_task_and_the_response(
     bob.release(handle=claim)
     again = board.claim_task(task="TASK-1")
     assert said(again.ask).choice == "blue"
-    assert [outcome.ok for outcome in board.complete_batch(handles=[again.handle])] == [True]
+    board.complete(handle=again, result="blue")
     assert board.show_ask(ask="ASK-1").ask.close_reason == "done"
 
 
@@ -703,6 +829,33 @@ def test_the_asker_may_also_take_its_reserved_task_by_name(
     ann.respond(ask="ASK-1", choice="blue")
     claim = board.claim_task(task="TASK-1")
     assert (claim.task.parked, claim.task.reserved_for, said(claim.ask).choice) == ("", None, "blue")
+
+
+def test_a_response_brings_no_task_back_before_its_time(
+    board: Coordinator, ann: Coordinator, bob: Coordinator, waiting: Claim, board_url: str
+) -> None:
+    board.edit(task="TASK-1", not_before=coordinate_now(board) + timedelta(hours=2))
+    ann.respond(ask="ASK-1", choice="blue")
+    task = board.view(task="TASK-1").task
+    assert (task.status, task.parked, task.reserved_for) == ("TODO", "later", None)
+    for c in (board, bob):
+        assert c.claim_next(role="worker") is None
+    with refused(board_url, NotReady, "set aside until"):
+        board.claim_task(task="TASK-1")
+    age(board_url, 7_201)
+    assert said(claimed(bob).ask).choice == "blue"
+
+
+def test_nor_when_its_time_is_set_after_the_response(
+    board: Coordinator, ann: Coordinator, waiting: Claim, board_url: str
+) -> None:
+    ann.respond(ask="ASK-1", choice="blue")
+    board.edit(task="TASK-1", priority=5)
+    assert board.view(task="TASK-1").task.reserved_for == "alice"
+    board.edit(task="TASK-1", not_before=coordinate_now(board) + timedelta(hours=2))
+    assert board.claim_next(role="worker") is None
+    age(board_url, 7_201)
+    assert said(claimed(board).ask).choice == "blue"
 
 
 def test_work_is_not_finished_over_a_word_that_nobody_was_handed(
@@ -717,8 +870,88 @@ def test_work_is_not_finished_over_a_word_that_nobody_was_handed(
     (outcome,) = board.complete_batch(handles=[claim.handle])
     assert (outcome.ok, outcome.code) == (False, "unread_inbox_answer")
     board.pending()
-    board.complete(handle=claim)
+    board.complete(handle=claim, result="red")
     assert said(board.show_ask(ask="ASK-1").ask).choice == "red"
+
+
+def test_whoever_finishes_was_handed_the_last_word_itself(
+    board: Coordinator, ann: Coordinator, bob: Coordinator, waiting: Claim, board_url: str
+) -> None:
+    """Statement 9: that somebody else was handed it is no help to the one who acts."""
+    ann.respond(ask="ASK-1", choice="blue")
+    claim = claimed(board)
+    ann.respond(ask="ASK-1", choice="red", text="red after all")
+    bob.pending()
+    with refused(board_url, UnreadAnswer, "red after all"):
+        board.complete(handle=claim, result="logo.svg, blue")
+    (outcome,) = board.complete_batch(handles=[claim.handle])
+    assert (outcome.ok, outcome.code) == (False, "unread_inbox_answer")
+    board.pending()
+    board.complete(handle=claim, result="logo.svg, red")
+    assert board.show_ask(ask="ASK-1").ask.outcome == "logo.svg, red"
+
+
+def test_what_came_with_the_claim_was_handed_to_whoever_shows_its_handle(
+    board: Coordinator, ann: Coordinator, waiting: Claim, board_url: str
+) -> None:
+    """The claim was made by a session, and is finished by a call without one; who is given the task reads first."""
+    session = board.register(name="alice").id
+    ann.respond(ask="ASK-1", choice="blue")
+    claim = board.claim_next(role="worker", session=session)
+    assert claim is not None
+    given = board.transfer(handle=claim, to="bob")
+    with coordinate.connect(board_url, agent="bob") as bob:
+        with refused(board_url, UnreadAnswer):
+            bob.complete(handle=given, result="r")
+        back = bob.transfer(handle=given, to="alice")
+    board.release(handle=back)
+    claim = board.claim_next(role="worker", session=session)
+    assert claim is not None
+    assert board.complete(handle=claim, result="r").task.ask_id is None
+
+
+def test_a_clarification_is_not_finished_with_by_finishing_the_task(
+    board: Coordinator, ann: Coordinator, waiting: Claim, board_url: str
+) -> None:
+    ann.respond(ask="ASK-1", kind="clarify", text="which logo?")
+    claim = claimed(board)
+    for review in (False, True):
+        with refused(board_url, InvalidState, "wants ASK-1 to be clarified"):
+            board.complete(handle=claim, review=review, result="r")
+    (outcome,) = board.complete_batch(handles=[claim.handle])
+    assert (outcome.ok, outcome.code) == (False, "invalid_state")
+    board.withdraw(ask="ASK-1", reason="both")
+    assert board.complete(handle=claim).task.status == "DONE"
+
+
+def test_a_task_with_a_decision_is_finished_with_a_result_which_is_its_outcome(
+    board: Coordinator, ann: Coordinator, waiting: Claim, board_url: str
+) -> None:
+    ann.respond(ask="ASK-1", choice="blue")
+    claim = claimed(board)
+    with refused(board_url, InvalidInput, "ASK-1 is a decision") as caught:
+        board.complete(handle=claim)
+    assert "acknowledge" in caught.value.hint
+    (outcome,) = board.complete_batch(handles=[claim.handle])
+    assert (outcome.ok, outcome.code) == (False, "invalid_input")
+    board.acknowledge(ask="ASK-1", response_seq=1, outcome="blue it is")
+    assert board.complete(handle=claim).task.status == "DONE"
+
+
+def test_a_batch_answers_again_and_refuses_what_is_stale_whatever_the_human_says_meanwhile(
+    board: Coordinator, ann: Coordinator, bob: Coordinator
+) -> None:
+    board.dispatch(title="Draw the logo", role="worker")
+    board.ask(**KEY, task="TASK-1")
+    stale = claimed(bob)
+    bob.release(handle=stale)
+    claim = claimed(board)
+    assert board.complete_batch(handles=[claim.handle])[0].ok
+    ann.respond(ask="ASK-1", kind="handled")
+    (again,) = board.complete_batch(handles=[claim.handle])
+    assert (again.ok, again.already) == (True, True)
+    (late,) = bob.complete_batch(handles=[stale.handle])
+    assert late.code == "stale_claim"
 
 
 def test_a_response_taken_back_blocks_the_task_again(board: Coordinator, ann: Coordinator, waiting: Claim) -> None:
@@ -790,7 +1023,7 @@ def test_a_question_beside_the_work_blocks_nothing(board: Coordinator, ann: Coor
     ann.respond(ask="ASK-1", choice="red")
     assert board.view(task="TASK-1").task.status == "IN_PROGRESS"
     assert said(handed(board)).choice == "red"
-    board.complete(handle=claim)
+    board.complete(handle=claim, result="red")
     assert board.show_ask(ask="ASK-1").ask.state == "closed"
 
 
@@ -847,7 +1080,7 @@ def test_a_declined_approval_sends_the_work_back_with_the_reason(in_review: Coor
     assert view.history[0].action == "REJECT"
     claim = claimed(in_review)
     assert said(claim.ask).text == "rounder"
-    in_review.complete(handle=claim, review=True)
+    in_review.complete(handle=claim, review=True, result="rounder")
     assert in_review.ask(**APPROVAL, task="TASK-1").ask.step_no == 2
 
 

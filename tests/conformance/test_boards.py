@@ -16,6 +16,7 @@ from coordinate import Coordinator
 from coordinate.errors import (
     AnswerChanged,
     Closed,
+    Held,
     InvalidInput,
     InvalidState,
     NotFound,
@@ -374,6 +375,30 @@ def test_leaving_blocked_after_the_human_spoke_again_is_refused(
             title=TITLE, label="Name", expected_revision=1, status="done", response_seq=seq, outcome="it is heron"
         )
     assert caught.value.facts["response_seq"] == 2
+
+
+def test_a_turn_is_ended_by_who_was_handed_the_response_and_by_nobody_while_another_acts_on_it(
+    release: Coordinator, board_url: str
+) -> None:
+    """Statement 9 on a row: its number alone is not enough."""
+    ask = ask_of(release, "Name")
+    release.respond(ask=ask, choice="heron", agent="ann")
+    release.pending()
+    row = row_of(release, "Name")
+    end: dict[str, Any] = {"title": TITLE, "label": "Name", "expected_revision": row.revision, "status": "partial"}
+    step: dict[str, Any] = STEP | {"title": TITLE, "label": "Name", "board_version": version(release)}
+    with coordinate.connect(board_url, agent="bob") as bob:
+        with refused(board_url, UnreadAnswer):
+            bob.board_row(**end, outcome="heron", response_seq=1)
+        bob.pending()
+        release.take(ask=ask)
+        with refused(board_url, Held):
+            bob.board_row(**end, outcome="heron", response_seq=1)
+        with refused(board_url, Held):
+            bob.board_advance(**step, expected_revision=row.revision, response_seq=1)
+        with refused(board_url, Held):
+            bob.board_row(**end | {"status": "blocked", "note": "other words"})
+    set_row(release, "Name", status="partial", outcome="heron", response_seq=1)
 
 
 def test_a_row_that_nobody_answered_takes_its_ask_back(release: Coordinator) -> None:

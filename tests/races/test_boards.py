@@ -263,7 +263,7 @@ def leave_while_the_human_speaks(url: str, rounds: int, weakness: Weakness | Non
         asked = [row.turn.ask_id for row in c.board_get(title=TITLE).rows if row.turn]
         for ask in asked:
             c.respond(ask=ask, choice="heron", agent="ann")
-        while c.pending(limit=100).next:
+        while c.pending(limit=100, agent="racer").next:
             pass
     leave: list[Call] = [
         (

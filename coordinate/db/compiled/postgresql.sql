@@ -1590,12 +1590,12 @@ UPDATE tasks SET parked=CASE WHEN (tasks.parked = 'scope') THEN CASE WHEN (tasks
 WHERE tasks.id = :task_id;
 
 -- name: task_set_aside
--- why: A task that was just taken, but whose scopes another holds: as if never taken, and out of the way meanwhile.
--- takes: parked text, parked_until instant, lease_id integer, task_id text
+-- why: A task that was just taken, but whose scopes or response are another's: as if never taken, and out of the way.
+-- takes: parked text, parked_until instant, reserved_for text, lease_id integer, task_id text
 -- gives: nothing
 UPDATE tasks SET status='TODO', assigned_agent=NULL, session_id=NULL, lease_until=NULL, attempt=(tasks.attempt - 1),
     claimed_by=CASE WHEN (tasks.attempt > 1) THEN tasks.claimed_by ELSE NULL END, parked=:parked,
-    parked_until=:parked_until, revision=(tasks.revision - 1), parked_on=:lease_id
+    parked_until=:parked_until, reserved_for=:reserved_for, revision=(tasks.revision - 1), parked_on=:lease_id
 WHERE tasks.id = :task_id;
 
 -- name: scopes_of
@@ -1629,7 +1629,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.scoped, tasks.parked_on, tasks.ask_id;
 
 -- name: task_answered
--- why: Back into the queue with fresh attempts, reserved for a while for whoever asked.
+-- why: Back into the queue with fresh attempts, reserved for a while for whoever asked, or not before its time.
 -- takes: seconds integer, reserved_for text, task_id text
 -- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
 --   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
@@ -1637,8 +1637,11 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
 --   instant, scoped boolean, parked_on integer, ask_id text
-UPDATE tasks SET status='TODO', expiries=0, parked='reserved', parked_until=(SELECT date_trunc('milliseconds',
-    clock_timestamp()) + make_interval(secs => CAST(:seconds AS DOUBLE PRECISION))), reserved_for=:reserved_for,
+UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds',
+    clock_timestamp()))) THEN 'later' ELSE 'reserved' END, parked_until=CASE WHEN (tasks.not_before > (SELECT
+    date_trunc('milliseconds', clock_timestamp()))) THEN tasks.not_before ELSE (SELECT date_trunc('milliseconds',
+    clock_timestamp()) + make_interval(secs => CAST(:seconds AS DOUBLE PRECISION))) END, reserved_for=CASE WHEN
+    (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN NULL ELSE :reserved_for END,
     revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
 WHERE tasks.id = :task_id AND tasks.status = 'BLOCKED'
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
@@ -1775,14 +1778,18 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
 --   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET title=:title, body=:body, role_boundary=:role, project=:project, priority=:priority,
-    max_attempts=:max_attempts, not_before=:not_before, parked=CASE WHEN (tasks.parked = 'reserved' OR tasks.parked =
-    'scope' AND tasks.project = :project) THEN tasks.parked WHEN (tasks.status = 'TODO' AND :not_before > (SELECT
-    date_trunc('milliseconds', clock_timestamp()))) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.parked =
-    'reserved' OR tasks.parked = 'scope' AND tasks.project = :project) THEN tasks.parked_until WHEN (tasks.status =
-    'TODO' AND :not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN :not_before ELSE NULL END,
+    max_attempts=:max_attempts, not_before=:not_before, parked=CASE WHEN (tasks.parked = 'scope' AND tasks.project =
+    :project) THEN tasks.parked WHEN (tasks.status = 'TODO' AND :not_before > (SELECT date_trunc('milliseconds',
+    clock_timestamp()))) THEN 'later' WHEN (tasks.parked = 'reserved') THEN tasks.parked ELSE '' END, parked_until=CASE
+    WHEN (tasks.parked = 'scope' AND tasks.project = :project) THEN tasks.parked_until WHEN (tasks.status = 'TODO' AND
+    :not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN :not_before WHEN (tasks.parked =
+    'reserved') THEN tasks.parked_until ELSE NULL END, reserved_for=CASE WHEN (tasks.parked = 'scope' AND tasks.project
+    = :project) THEN tasks.reserved_for WHEN (tasks.status = 'TODO' AND :not_before > (SELECT date_trunc('milliseconds',
+    clock_timestamp()))) THEN NULL WHEN (tasks.parked = 'reserved') THEN tasks.reserved_for ELSE NULL END,
     revision=(tasks.revision + 1), folded=:folded, updated_at=(SELECT date_trunc('milliseconds', clock_timestamp())),
-    parked_on=CASE WHEN (tasks.parked = 'reserved' OR tasks.parked = 'scope' AND tasks.project = :project) THEN
-    tasks.parked_on ELSE NULL END
+    parked_on=CASE WHEN (tasks.parked = 'scope' AND tasks.project = :project) THEN tasks.parked_on WHEN (tasks.status =
+    'TODO' AND :not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN NULL WHEN (tasks.parked =
+    'reserved') THEN tasks.parked_on ELSE NULL END
 WHERE tasks.id = :task_id
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
@@ -3006,6 +3013,35 @@ FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND as
     asks.handled_at IS NOT NULL
 WHERE asks.id = :ask_id;
 
+-- name: ask_for
+-- why: The same, with whether a reader was handed that response, and whether no other acts on it.
+-- takes: readers list, ask_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant, handed boolean, free boolean
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at, EXISTS (SELECT ask_deliveries.seq
+FROM ask_deliveries
+WHERE ask_deliveries.ask_id = asks.id AND ask_deliveries.seq = asks.response_seq AND ask_deliveries.reader = ANY
+    (CAST(:readers AS TEXT[]))) AS handed, asks.taken_until IS NULL OR asks.taken_until <= (SELECT
+    date_trunc('milliseconds', clock_timestamp())) OR coalesce(asks.taken_session_id, asks.taken_by) = ANY
+    (CAST(:readers AS TEXT[])) AS free
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE asks.id = :ask_id;
+
 -- name: ask_lock
 -- why: One ask, locked for the verb that follows.
 -- takes: ask_id text
@@ -3170,9 +3206,9 @@ RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.actio
     asks.close_reason, asks.created_at, asks.updated_at;
 
 -- name: ask_revise
--- why: Other words for a locked ask.
+-- why: Other words for a locked ask, whose response no other acts on.
 -- takes: title text, detail text, next_step text, impact text, next_after text, options json, context text, folded
---   text, ask_id text
+--   text, ask_id text, readers list
 -- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
 --   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
 --   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
@@ -3182,7 +3218,9 @@ RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.actio
 UPDATE asks SET title=:title, detail=:detail, next_step=:next_step, impact=:impact, next_after=:next_after,
     options=:options::JSON, context=:context, revision=(asks.revision + 1), folded=:folded, updated_at=(SELECT
     date_trunc('milliseconds', clock_timestamp()))
-WHERE asks.id = :ask_id AND asks.closed_at IS NULL
+WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND (asks.handled_at IS NULL OR asks.taken_until IS NULL OR
+    asks.taken_until <= (SELECT date_trunc('milliseconds', clock_timestamp())) OR coalesce(asks.taken_session_id,
+    asks.taken_by) = ANY (CAST(:readers AS TEXT[])))
 RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
     asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
     asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
@@ -3245,8 +3283,8 @@ RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.actio
     asks.close_reason, asks.created_at, asks.updated_at;
 
 -- name: ask_close
--- why: Close an ask unless a response waits that the caller was neither handed nor names.
--- takes: outcome text, agent text, reason text, ask_id text, response_seq integer, reader text
+-- why: Close an ask unless a response waits that the caller was not handed or does not name, or that another acts on.
+-- takes: outcome text, agent text, reason text, ask_id text, readers list, response_seq integer
 -- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
 --   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
 --   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
@@ -3256,11 +3294,12 @@ RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.actio
 UPDATE asks SET state='closed', snoozed_until=NULL, outcome=:outcome, outcome_at=(SELECT date_trunc('milliseconds',
     clock_timestamp())), closed_at=(SELECT date_trunc('milliseconds', clock_timestamp())), closed_by=:agent,
     close_reason=:reason
-WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND (asks.handled_at IS NULL OR asks.response_seq =
-    coalesce(CAST(:response_seq AS BIGINT), -1) AND asks.delivered_seq = asks.response_seq OR CAST(:response_seq AS
-    BIGINT) IS NULL AND (EXISTS (SELECT ask_deliveries.seq
+WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND (asks.handled_at IS NULL OR (EXISTS (SELECT ask_deliveries.seq
 FROM ask_deliveries
-WHERE ask_deliveries.ask_id = asks.id AND ask_deliveries.seq = asks.response_seq AND ask_deliveries.reader = :reader)))
+WHERE ask_deliveries.ask_id = asks.id AND ask_deliveries.seq = asks.response_seq AND ask_deliveries.reader = ANY
+    (CAST(:readers AS TEXT[])))) AND (asks.taken_until IS NULL OR asks.taken_until <= (SELECT date_trunc('milliseconds',
+    clock_timestamp())) OR coalesce(asks.taken_session_id, asks.taken_by) = ANY (CAST(:readers AS TEXT[]))) AND
+    (CAST(:response_seq AS BIGINT) IS NULL OR asks.response_seq = :response_seq))
 RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
     asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
     asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
@@ -3269,8 +3308,8 @@ RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.actio
     asks.close_reason, asks.created_at, asks.updated_at;
 
 -- name: ask_acknowledge
--- why: The agent side has finished with exactly this response, which somebody was handed; a clarification is no end.
--- takes: outcome text, agent text, reason text, ask_id text, response_seq integer, reader text
+-- why: The agent side has finished with exactly this response, which it was handed; a clarification is no end.
+-- takes: outcome text, agent text, reason text, ask_id text, response_seq integer, readers list
 -- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
 --   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
 --   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
@@ -3281,11 +3320,14 @@ UPDATE asks SET state='closed', snoozed_until=NULL, outcome=:outcome, outcome_at
     clock_timestamp())), closed_at=(SELECT date_trunc('milliseconds', clock_timestamp())), closed_by=:agent,
     close_reason=:reason
 WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND asks.handled_at IS NOT NULL AND asks.outcome = '' AND
-    asks.response_seq = :response_seq AND asks.delivered_seq = asks.response_seq AND (SELECT ask_responses.kind
+    asks.response_seq = :response_seq AND (EXISTS (SELECT ask_deliveries.seq
+FROM ask_deliveries
+WHERE ask_deliveries.ask_id = asks.id AND ask_deliveries.seq = asks.response_seq AND ask_deliveries.reader = ANY
+    (CAST(:readers AS TEXT[])))) AND (SELECT ask_responses.kind
 FROM ask_responses
 WHERE ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq) != 'clarify' AND (asks.taken_until IS
     NULL OR asks.taken_until <= (SELECT date_trunc('milliseconds', clock_timestamp())) OR
-    coalesce(asks.taken_session_id, asks.taken_by) = :reader)
+    coalesce(asks.taken_session_id, asks.taken_by) = ANY (CAST(:readers AS TEXT[])))
 RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
     asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
     asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
@@ -3367,7 +3409,7 @@ RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.actio
 
 -- name: ask_answer
 -- why: What the human said in chat, unless a response waits that the recording session was not handed.
--- takes: agent text, ask_id text, reader text
+-- takes: agent text, ask_id text, readers list
 -- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
 --   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
 --   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
@@ -3380,7 +3422,8 @@ UPDATE asks SET state='answered', snoozed_until=NULL, response_seq=(asks.respons
 WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND asks.kind = 'question' AND (asks.handled_at IS NULL OR (EXISTS
     (SELECT ask_deliveries.seq
 FROM ask_deliveries
-WHERE ask_deliveries.ask_id = asks.id AND ask_deliveries.seq = asks.response_seq AND ask_deliveries.reader = :reader)))
+WHERE ask_deliveries.ask_id = asks.id AND ask_deliveries.seq = asks.response_seq AND ask_deliveries.reader = ANY
+    (CAST(:readers AS TEXT[])))))
 RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
     asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
     asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
@@ -3495,10 +3538,11 @@ ORDER BY asks.number;
 -- name: asks_seen
 -- why: Somebody was handed these responses; who was first stays.
 -- takes: agent text, ids list
--- gives: nothing
+-- gives: id text, delivered_seq integer, seen_at instant, seen_by text
 UPDATE asks SET delivered_seq=asks.response_seq, seen_at=(SELECT date_trunc('milliseconds', clock_timestamp())),
     seen_by=:agent
-WHERE asks.id = ANY (CAST(:ids AS TEXT[])) AND asks.handled_at IS NOT NULL AND asks.seen_at IS NULL;
+WHERE asks.id = ANY (CAST(:ids AS TEXT[])) AND asks.handled_at IS NOT NULL AND asks.seen_at IS NULL
+RETURNING asks.id, asks.delivered_seq, asks.seen_at, asks.seen_by;
 
 -- name: delivery_record
 -- why: A response was handed to a session; the first time stays.
@@ -3525,7 +3569,7 @@ LIMIT :limit;
 
 -- name: ask_take
 -- why: Act on a response, alone for a while.
--- takes: agent text, session text, seconds integer, ask_id text, reader text
+-- takes: agent text, session text, seconds integer, ask_id text, readers list
 -- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
 --   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
 --   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
@@ -3536,13 +3580,34 @@ UPDATE asks SET taken_by=:agent, taken_session_id=:session, taken_until=(SELECT 
     clock_timestamp()) + make_interval(secs => CAST(:seconds AS DOUBLE PRECISION)))
 WHERE asks.id = :ask_id AND asks.handled_at IS NOT NULL AND asks.outcome = '' AND (asks.taken_until IS NULL OR
     asks.taken_until <= (SELECT date_trunc('milliseconds', clock_timestamp())) OR coalesce(asks.taken_session_id,
-    asks.taken_by) = :reader)
+    asks.taken_by) = ANY (CAST(:readers AS TEXT[])))
 RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
     asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
     asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
     asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
     asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
     asks.close_reason, asks.created_at, asks.updated_at;
+
+-- name: ask_let_go
+-- why: Whoever claims the task that it brings acts on it from now on: nothing of an own take, or of one that is past.
+-- takes: ask_id text, agent text
+-- gives: nothing
+UPDATE asks SET taken_by=NULL, taken_session_id=NULL, taken_until=NULL
+WHERE asks.id = :ask_id AND (asks.handled_at IS NULL OR asks.taken_until <= (SELECT date_trunc('milliseconds',
+    clock_timestamp())) OR asks.taken_by = :agent);
+
+-- name: asks_let_go
+-- why: Sessions that are over act on nothing any more.
+-- takes: sessions list
+-- gives: nothing
+WITH taken_by_them AS
+(SELECT asks.id AS id
+FROM asks
+WHERE asks.handled_at IS NOT NULL AND asks.outcome = '' AND asks.taken_session_id = ANY (CAST(:sessions AS TEXT[]))
+ORDER BY asks.number FOR UPDATE)
+UPDATE asks SET taken_by=NULL, taken_session_id=NULL, taken_until=NULL
+WHERE asks.id IN (SELECT taken_by_them.id
+FROM taken_by_them);
 
 -- name: annotation_insert
 -- why: What a human says beside an ask or a row.

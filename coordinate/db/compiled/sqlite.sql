@@ -1409,12 +1409,12 @@ UPDATE tasks SET parked=CASE WHEN (tasks.parked = 'scope') THEN CASE WHEN (tasks
 WHERE tasks.id = :task_id;
 
 -- name: task_set_aside
--- why: A task that was just taken, but whose scopes another holds: as if never taken, and out of the way meanwhile.
--- takes: parked text, parked_until instant, lease_id integer, task_id text
+-- why: A task that was just taken, but whose scopes or response are another's: as if never taken, and out of the way.
+-- takes: parked text, parked_until instant, reserved_for text, lease_id integer, task_id text
 -- gives: nothing
 UPDATE tasks SET status='TODO', assigned_agent=NULL, session_id=NULL, lease_until=NULL, attempt=(tasks.attempt - 1),
     claimed_by=CASE WHEN (tasks.attempt > 1) THEN tasks.claimed_by ELSE NULL END, parked=:parked,
-    parked_until=:parked_until, revision=(tasks.revision - 1), parked_on=:lease_id
+    parked_until=:parked_until, reserved_for=:reserved_for, revision=(tasks.revision - 1), parked_on=:lease_id
 WHERE tasks.id = :task_id;
 
 -- name: scopes_of
@@ -1445,7 +1445,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
     updated_at, finished_at, scoped, parked_on, ask_id;
 
 -- name: task_answered
--- why: Back into the queue with fresh attempts, reserved for a while for whoever asked.
+-- why: Back into the queue with fresh attempts, reserved for a while for whoever asked, or not before its time.
 -- takes: seconds integer, reserved_for text, task_id text
 -- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
 --   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
@@ -1453,9 +1453,11 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
 --   instant, scoped boolean, parked_on integer, ask_id text
-UPDATE tasks SET status='TODO', expiries=0, parked='reserved', parked_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
-    (:seconds) || ' seconds'), reserved_for=:reserved_for, revision=(tasks.revision + 1),
-    updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+    THEN 'later' ELSE 'reserved' END, parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+    THEN tasks.not_before ELSE strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (:seconds) || ' seconds') END, reserved_for=CASE
+    WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN NULL ELSE :reserved_for END,
+    revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE tasks.id = :task_id AND tasks.status = 'BLOCKED'
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
@@ -1577,13 +1579,17 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
 --   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET title=:title, body=:body, role_boundary=:role, project=:project, priority=:priority,
-    max_attempts=:max_attempts, not_before=:not_before, parked=CASE WHEN (tasks.parked = 'reserved' OR tasks.parked =
-    'scope' AND tasks.project = :project) THEN tasks.parked WHEN (tasks.status = 'TODO' AND :not_before >
-    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.parked = 'reserved'
-    OR tasks.parked = 'scope' AND tasks.project = :project) THEN tasks.parked_until WHEN (tasks.status = 'TODO' AND
-    :not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN :not_before ELSE NULL END, revision=(tasks.revision + 1),
-    folded=:folded, updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), parked_on=CASE WHEN (tasks.parked = 'reserved' OR
-    tasks.parked = 'scope' AND tasks.project = :project) THEN tasks.parked_on ELSE NULL END
+    max_attempts=:max_attempts, not_before=:not_before, parked=CASE WHEN (tasks.parked = 'scope' AND tasks.project =
+    :project) THEN tasks.parked WHEN (tasks.status = 'TODO' AND :not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+    THEN 'later' WHEN (tasks.parked = 'reserved') THEN tasks.parked ELSE '' END, parked_until=CASE WHEN (tasks.parked =
+    'scope' AND tasks.project = :project) THEN tasks.parked_until WHEN (tasks.status = 'TODO' AND :not_before >
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN :not_before WHEN (tasks.parked = 'reserved') THEN tasks.parked_until
+    ELSE NULL END, reserved_for=CASE WHEN (tasks.parked = 'scope' AND tasks.project = :project) THEN tasks.reserved_for
+    WHEN (tasks.status = 'TODO' AND :not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN NULL WHEN (tasks.parked =
+    'reserved') THEN tasks.reserved_for ELSE NULL END, revision=(tasks.revision + 1), folded=:folded,
+    updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), parked_on=CASE WHEN (tasks.parked = 'scope' AND tasks.project =
+    :project) THEN tasks.parked_on WHEN (tasks.status = 'TODO' AND :not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+    THEN NULL WHEN (tasks.parked = 'reserved') THEN tasks.parked_on ELSE NULL END
 WHERE tasks.id = :task_id
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
@@ -2726,6 +2732,35 @@ FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND as
     asks.handled_at IS NOT NULL
 WHERE asks.id = :ask_id;
 
+-- name: ask_for
+-- why: The same, with whether a reader was handed that response, and whether no other acts on it.
+-- takes: readers list, ask_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant, handed boolean, free boolean
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at, EXISTS (SELECT ask_deliveries.seq
+FROM ask_deliveries
+WHERE ask_deliveries.ask_id = asks.id AND ask_deliveries.seq = asks.response_seq AND ask_deliveries.reader IN (SELECT
+    value FROM json_each(:readers))) AS handed, asks.taken_until IS NULL OR asks.taken_until <=
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now') OR coalesce(asks.taken_session_id, asks.taken_by) IN (SELECT value FROM
+    json_each(:readers)) AS free
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE asks.id = :ask_id;
+
 -- name: ask_lock
 -- why: One ask, locked for the verb that follows.
 -- takes: ask_id text
@@ -2888,9 +2923,9 @@ RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, 
     outcome, outcome_at, closed_at, closed_by, close_reason, created_at, updated_at;
 
 -- name: ask_revise
--- why: Other words for a locked ask.
+-- why: Other words for a locked ask, whose response no other acts on.
 -- takes: title text, detail text, next_step text, impact text, next_after text, options json, context text, folded
---   text, ask_id text
+--   text, ask_id text, readers list
 -- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
 --   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
 --   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
@@ -2900,7 +2935,9 @@ RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, 
 UPDATE asks SET title=:title, detail=:detail, next_step=:next_step, impact=:impact, next_after=:next_after,
     options=:options, context=:context, revision=(asks.revision + 1), folded=:folded,
     updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
-WHERE asks.id = :ask_id AND asks.closed_at IS NULL
+WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND (asks.handled_at IS NULL OR asks.taken_until IS NULL OR
+    asks.taken_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') OR coalesce(asks.taken_session_id, asks.taken_by) IN
+    (SELECT value FROM json_each(:readers)))
 RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, step_no, dedup_key, blocking, title,
     detail, next_step, impact, next_after, options, context, asked_by, session_id, state, revision, snoozed_until,
     expires_at, response_seq, handled_at, delivered_seq, seen_at, seen_by, taken_by, taken_session_id, taken_until,
@@ -2955,8 +2992,8 @@ RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, 
     outcome, outcome_at, closed_at, closed_by, close_reason, created_at, updated_at;
 
 -- name: ask_close
--- why: Close an ask unless a response waits that the caller was neither handed nor names.
--- takes: outcome text, agent text, reason text, ask_id text, response_seq integer, reader text
+-- why: Close an ask unless a response waits that the caller was not handed or does not name, or that another acts on.
+-- takes: outcome text, agent text, reason text, ask_id text, readers list, response_seq integer
 -- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
 --   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
 --   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
@@ -2965,19 +3002,20 @@ RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, 
 --   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
 UPDATE asks SET state='closed', snoozed_until=NULL, outcome=:outcome, outcome_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
     closed_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), closed_by=:agent, close_reason=:reason
-WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND (asks.handled_at IS NULL OR asks.response_seq =
-    coalesce(CAST(:response_seq AS BIGINT), -1) AND asks.delivered_seq = asks.response_seq OR CAST(:response_seq AS
-    BIGINT) IS NULL AND (EXISTS (SELECT ask_deliveries.seq
+WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND (asks.handled_at IS NULL OR (EXISTS (SELECT ask_deliveries.seq
 FROM ask_deliveries
-WHERE ask_deliveries.ask_id = asks.id AND ask_deliveries.seq = asks.response_seq AND ask_deliveries.reader = :reader)))
+WHERE ask_deliveries.ask_id = asks.id AND ask_deliveries.seq = asks.response_seq AND ask_deliveries.reader IN (SELECT
+    value FROM json_each(:readers)))) AND (asks.taken_until IS NULL OR asks.taken_until <=
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now') OR coalesce(asks.taken_session_id, asks.taken_by) IN (SELECT value FROM
+    json_each(:readers))) AND (CAST(:response_seq AS BIGINT) IS NULL OR asks.response_seq = :response_seq))
 RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, step_no, dedup_key, blocking, title,
     detail, next_step, impact, next_after, options, context, asked_by, session_id, state, revision, snoozed_until,
     expires_at, response_seq, handled_at, delivered_seq, seen_at, seen_by, taken_by, taken_session_id, taken_until,
     outcome, outcome_at, closed_at, closed_by, close_reason, created_at, updated_at;
 
 -- name: ask_acknowledge
--- why: The agent side has finished with exactly this response, which somebody was handed; a clarification is no end.
--- takes: outcome text, agent text, reason text, ask_id text, response_seq integer, reader text
+-- why: The agent side has finished with exactly this response, which it was handed; a clarification is no end.
+-- takes: outcome text, agent text, reason text, ask_id text, response_seq integer, readers list
 -- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
 --   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
 --   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
@@ -2987,11 +3025,14 @@ RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, 
 UPDATE asks SET state='closed', snoozed_until=NULL, outcome=:outcome, outcome_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
     closed_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), closed_by=:agent, close_reason=:reason
 WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND asks.handled_at IS NOT NULL AND asks.outcome = '' AND
-    asks.response_seq = :response_seq AND asks.delivered_seq = asks.response_seq AND (SELECT ask_responses.kind
+    asks.response_seq = :response_seq AND (EXISTS (SELECT ask_deliveries.seq
+FROM ask_deliveries
+WHERE ask_deliveries.ask_id = asks.id AND ask_deliveries.seq = asks.response_seq AND ask_deliveries.reader IN (SELECT
+    value FROM json_each(:readers)))) AND (SELECT ask_responses.kind
 FROM ask_responses
 WHERE ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq) != 'clarify' AND (asks.taken_until IS
     NULL OR asks.taken_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') OR coalesce(asks.taken_session_id, asks.taken_by)
-    = :reader)
+    IN (SELECT value FROM json_each(:readers)))
 RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, step_no, dedup_key, blocking, title,
     detail, next_step, impact, next_after, options, context, asked_by, session_id, state, revision, snoozed_until,
     expires_at, response_seq, handled_at, delivered_seq, seen_at, seen_by, taken_by, taken_session_id, taken_until,
@@ -3062,7 +3103,7 @@ RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, 
 
 -- name: ask_answer
 -- why: What the human said in chat, unless a response waits that the recording session was not handed.
--- takes: agent text, ask_id text, reader text
+-- takes: agent text, ask_id text, readers list
 -- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
 --   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
 --   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
@@ -3075,7 +3116,8 @@ UPDATE asks SET state='answered', snoozed_until=NULL, response_seq=(asks.respons
 WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND asks.kind = 'question' AND (asks.handled_at IS NULL OR (EXISTS
     (SELECT ask_deliveries.seq
 FROM ask_deliveries
-WHERE ask_deliveries.ask_id = asks.id AND ask_deliveries.seq = asks.response_seq AND ask_deliveries.reader = :reader)))
+WHERE ask_deliveries.ask_id = asks.id AND ask_deliveries.seq = asks.response_seq AND ask_deliveries.reader IN (SELECT
+    value FROM json_each(:readers)))))
 RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, step_no, dedup_key, blocking, title,
     detail, next_step, impact, next_after, options, context, asked_by, session_id, state, revision, snoozed_until,
     expires_at, response_seq, handled_at, delivered_seq, seen_at, seen_by, taken_by, taken_session_id, taken_until,
@@ -3186,9 +3228,10 @@ ORDER BY asks.number;
 -- name: asks_seen
 -- why: Somebody was handed these responses; who was first stays.
 -- takes: agent text, ids list
--- gives: nothing
+-- gives: id text, delivered_seq integer, seen_at instant, seen_by text
 UPDATE asks SET delivered_seq=asks.response_seq, seen_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), seen_by=:agent
-WHERE asks.id IN (SELECT value FROM json_each(:ids)) AND asks.handled_at IS NOT NULL AND asks.seen_at IS NULL;
+WHERE asks.id IN (SELECT value FROM json_each(:ids)) AND asks.handled_at IS NOT NULL AND asks.seen_at IS NULL
+RETURNING id, delivered_seq, seen_at, seen_by;
 
 -- name: delivery_record
 -- why: A response was handed to a session; the first time stays.
@@ -3214,7 +3257,7 @@ LIMIT :limit;
 
 -- name: ask_take
 -- why: Act on a response, alone for a while.
--- takes: agent text, session text, seconds integer, ask_id text, reader text
+-- takes: agent text, session text, seconds integer, ask_id text, readers list
 -- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
 --   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
 --   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
@@ -3224,12 +3267,34 @@ LIMIT :limit;
 UPDATE asks SET taken_by=:agent, taken_session_id=:session, taken_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (:seconds)
     || ' seconds')
 WHERE asks.id = :ask_id AND asks.handled_at IS NOT NULL AND asks.outcome = '' AND (asks.taken_until IS NULL OR
-    asks.taken_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') OR coalesce(asks.taken_session_id, asks.taken_by) =
-    :reader)
+    asks.taken_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') OR coalesce(asks.taken_session_id, asks.taken_by) IN
+    (SELECT value FROM json_each(:readers)))
 RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, step_no, dedup_key, blocking, title,
     detail, next_step, impact, next_after, options, context, asked_by, session_id, state, revision, snoozed_until,
     expires_at, response_seq, handled_at, delivered_seq, seen_at, seen_by, taken_by, taken_session_id, taken_until,
     outcome, outcome_at, closed_at, closed_by, close_reason, created_at, updated_at;
+
+-- name: ask_let_go
+-- why: Whoever claims the task that it brings acts on it from now on: nothing of an own take, or of one that is past.
+-- takes: ask_id text, agent text
+-- gives: nothing
+UPDATE asks SET taken_by=NULL, taken_session_id=NULL, taken_until=NULL
+WHERE asks.id = :ask_id AND (asks.handled_at IS NULL OR asks.taken_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') OR
+    asks.taken_by = :agent);
+
+-- name: asks_let_go
+-- why: Sessions that are over act on nothing any more.
+-- takes: sessions list
+-- gives: nothing
+WITH taken_by_them AS
+(SELECT asks.id AS id
+FROM asks
+WHERE asks.handled_at IS NOT NULL AND asks.outcome = '' AND asks.taken_session_id IN (SELECT value FROM
+    json_each(:sessions))
+ORDER BY asks.number)
+UPDATE asks SET taken_by=NULL, taken_session_id=NULL, taken_until=NULL
+WHERE asks.id IN (SELECT taken_by_them.id
+FROM taken_by_them);
 
 -- name: annotation_insert
 -- why: What a human says beside an ask or a row.
