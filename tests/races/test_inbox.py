@@ -265,7 +265,9 @@ def finish_while_the_human_speaks(url: str, rounds: int, weakness: Weakness | No
         for ask in asked:
             c.respond(ask=ask, text="old", agent="ann")
         held = arena.claim_all(c, agent="alice")
-    finish: list[Call] = [("complete", {"handle": handle, "agent": "alice", "result": "old"}) for handle in held.values()]
+    finish: list[Call] = [
+        ("complete", {"handle": handle, "agent": "alice", "result": "old"}) for handle in held.values()
+    ]
     speak: list[Call] = [("respond", {"ask": ask, "text": "new", "agent": "ann"}) for ask in asked]
     seen = Counter(outcome(*answers) for answers in arena.rounds(url, finish, speak, weakness=weakness))
     assert set(seen) <= {("", "closed"), ("unread_inbox_answer", "")}, seen
