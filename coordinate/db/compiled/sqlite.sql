@@ -1808,7 +1808,7 @@ WITH RECURSIVE reach(id) AS
 (SELECT task_dependencies.depends_on_task_id AS id
 FROM task_dependencies
 WHERE task_dependencies.task_id = :from_task UNION SELECT task_dependencies.depends_on_task_id AS depends_on_task_id
-FROM task_dependencies JOIN reach ON task_dependencies.task_id = reach.id)
+FROM task_dependencies JOIN reach ON task_dependencies.task_id >= reach.id AND task_dependencies.task_id <= reach.id)
 SELECT EXISTS (SELECT reach.id
 FROM reach
 WHERE reach.id = :to_task) AS reaches;
