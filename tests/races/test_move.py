@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,20 +16,32 @@ import coordinate
 from coordinate import errors
 from coordinate.db import move, sides
 from tests.conformance.test_move import HELD, told
+from tests.conftest import create_board_on_postgres
 from tests.postgres import Server
-from tests.races.arena import FORK, Go, Noticed, assert_sound, change, dispatch_many, kill_myself, rows, run, setting_up
+from tests.races.arena import (
+    FORK,
+    KILLED,
+    Go,
+    Noticed,
+    assert_sound,
+    change,
+    dispatch_many,
+    kill_myself,
+    rows,
+    run,
+    setting_up,
+)
 
 pytestmark = pytest.mark.race
 
-AGENTS, TASKS = 10, 300
-PACE = 0.05  # so that there is work left when the move begins
-SEED, KILLS = 20_26, 20
+# Each agent completes so many, then it holds one until the copy has begun.
+AGENTS, TASKS, BEFORE = 10, 60, 2
 
 
 # --- agents work on ---------------------------------------------------------------------------------------------------
 
 
-def worker(url: str, name: str, over: Any) -> Callable[[Go], dict[str, Any]]:
+def worker(url: str, name: str, begun: Any, over: Any) -> Callable[[Go], dict[str, Any]]:
     """Claim and complete until all is done, wherever the board is; tell what was done where, and what one was told."""
 
     def body(go: Go) -> dict[str, Any]:
@@ -41,7 +54,8 @@ def worker(url: str, name: str, over: Any) -> Callable[[Go], dict[str, Any]]:
             try:
                 with _patiently(coordinate.connect, heard, target=place, agent=name) as c:
                     while held := held or _patiently(c.claim_next, heard, role="worker"):
-                        time.sleep(PACE if place == url else 0)
+                        if place == url and len(done) == BEFORE:
+                            assert begun.wait(60)
                         _patiently(c.complete, heard, handle=held)
                         done.append((held.task.id, place))
                         held = None
@@ -64,12 +78,14 @@ def _patiently(call: Callable[..., Any], heard: list[str], **given: Any) -> Any:
             time.sleep(0.02)
 
 
-def mover(url: str, target: str, over: Any) -> Callable[[Go], dict[str, Any]]:
+def mover(url: str, target: str, begun: Any, over: Any) -> Callable[[Go], dict[str, Any]]:
     def body(go: Go) -> dict[str, Any]:
         go()
         try:
-            return {"report": move.move(url, target), "done": [], "heard": [], "place": target}
+            move.move(url, target, progress=lambda *_: begun.set())
+            return {"done": [], "heard": [], "place": target}
         finally:
+            begun.set()
             over.set()
 
     return body
@@ -78,8 +94,9 @@ def mover(url: str, target: str, over: Any) -> Callable[[Go], dict[str, Any]]:
 def played(url: str, target: str, *, weakness: Callable[[], None] | None = None) -> list[dict[str, Any]]:
     with setting_up(url) as c:
         ids = dispatch_many(c, TASKS)
-    over = FORK.Event()
-    bodies = [mover(url, target, over), *(worker(url, f"agent-{number}", over) for number in range(AGENTS))]
+    begun, over = FORK.Event(), FORK.Event()
+    agents = [worker(url, f"agent-{number}", begun, over) for number in range(AGENTS)]
+    bodies = [mover(url, target, begun, over), *agents]
     answers = run(bodies, weakness=weakness)
     done = [task for answer in answers for task, _ in answer["done"]]
     assert sorted(done) == sorted(ids), "each was done once, on one side"
@@ -101,6 +118,8 @@ def test_without_the_fence_the_race_is_lost(noticed: Noticed, engine: str, postg
     def no_fence() -> None:
         for side in (sides.SQLiteSide, sides.PostgresSide):
             side.raise_fence = lambda self, sentence: None  # type: ignore[method-assign]
+        verify = move._Ends._verify
+        move._Ends._verify = lambda self: (time.sleep(0.3), verify(self))  # type: ignore
 
     @contextmanager
     def place() -> Iterator[str]:
@@ -148,73 +167,87 @@ def test_of_two_movers_one_wins(board_url: str, other_url: str, postgres: Server
     assert rows(board_url, "SELECT state FROM board_move") == [("moved",)]
 
 
-def killed_at(point: int) -> Callable[[], None]:
-    """SIGKILL at the so-many-th begin, statement group or end of a transaction, or page of rows."""
+# Before and after the commit of each step that writes, among the rows of the copy, and while both sides are compared.
+WRITES = ("_fence_source", "_claim_target", "_copy", "_send_on", "_open")
+POINTS = [
+    *((step, moment) for step in WRITES for moment in ("before", "after")),
+    ("_copy", "rows"),
+    ("_verify", "begun"),
+]
+
+
+def killed_at(step: str, moment: str) -> Callable[[], None]:
+    """SIGKILL at one moment of one step."""
 
     def weaken() -> None:
-        left = [point]
+        now = [""]
+        perform, transaction = getattr(move._Ends, step), sides._Side.transaction
 
-        def count() -> None:
-            left[0] -= 1
-            if left[0] == 0:
+        def performing(self: Any, *arguments: Any) -> Any:
+            now[0] = step
+            answer = perform(self, *arguments)
+            now[0] = ""
+            return answer
+
+        def die(reached: str) -> None:
+            if (now[0], reached) == (step, moment):
                 kill_myself()
 
-        transaction = sides._Side.transaction
-
         @contextmanager
-        def counted(self: Any, *, writes: bool) -> Iterator[Any]:
-            count()
+        def watched(self: Any, *, writes: bool) -> Iterator[Any]:
             with transaction(self, writes=writes) as tx:
-                count()
+                die("begun")
                 yield tx
-                count()  # all but committed
-            count()
+                if writes:
+                    die("before")
+            if writes:
+                die("after")
 
-        sides._Side.transaction = counted  # type: ignore[method-assign]
+        setattr(move._Ends, step, performing)
+        sides._Side.transaction = watched  # type: ignore[method-assign]
         for side in (sides.SQLiteSide, sides.PostgresSide):
             write = side.write
 
             def writing(self: Any, table: Any, pages: Any, *, write: Any = write) -> Iterator[tuple[int, int]]:
                 for written in write(self, table, pages):
-                    count()
                     yield written
+                    die("rows")
 
             side.write = writing  # type: ignore[method-assign]
 
     return weaken
 
 
-POINTS = 75  # a whole move of the board below passes some more
-
-
 def test_a_mover_killed_anywhere_leaves_one_board_and_the_next_run_ends_it(
     engine: str, postgres: Server, sqlite_template: Path, postgres_script: str | None, tmp_path: Path
 ) -> None:
-    """MV-08: SIGKILL at ten points for each engine, twenty in all; then resumed, or undone and moved again."""
-    chance = random.Random(SEED + len(engine))
-    for number, point in enumerate(sorted(chance.sample(range(1, POINTS), KILLS // 2))):
+    """MV-08: then resumed, or undone and moved again. `python -m tests.bench drill` kills a large one at any moment."""
+    for number, (step, moment) in enumerate(POINTS):
         with a_board(engine, postgres, sqlite_template, postgres_script, tmp_path / str(number)) as (url, target):
             before = told(url, but=HELD)
-            (answer,) = run([lambda go, url=url, target=target: move.move(url, target)], weakness=killed_at(point))
+            (answer,) = run(
+                [lambda go, url=url, target=target: move.move(url, target)], weakness=killed_at(step, moment)
+            )
+            assert answer == KILLED, (step, moment)
             at_most_one_is_written(url, target)
-            state = [row[0] for row in rows(url, "SELECT state FROM board_move")]
-            if answer != "killed" or state in ([], ["stayed"]):
-                report = move.move(url, target) if state != ["moved"] else move.move(url, target, resume=True)
-            elif number % 2:
+            state = rows(url, "SELECT state FROM board_move")
+            if not state:
+                report = move.move(url, target)
+            elif (number + (engine == "sqlite")) % 2:
                 with pytest.raises((errors.Moving, errors.Moved)):
                     move.move(url, target)
                 report = move.move(url, target, resume=True)
             else:
                 assert move.undo(url, target).state == "undone"
                 assert told(url, but=HELD) == before
-                with coordinate.connect(url, agent="alice") as c:
+                with setting_up(url, "alice") as c:
                     c.dispatch(title="open again", role="worker")
                     c.tail_events(after=0)
                 before = told(url, but=HELD)
                 report = move.move(url, target)
-            assert report.state == "moved", point
-            assert told(target, but=HELD) == before, point
-            with coordinate.connect(target, agent="alice") as there, coordinate.connect(url, agent="alice") as here:
+            assert report.state == "moved", (step, moment)
+            assert told(target, but=HELD) == before, (step, moment)
+            with setting_up(target, "alice") as there, setting_up(url, "alice") as here:
                 there.dispatch(title="goes on", role="worker")
                 with pytest.raises(errors.Moved):
                     here.dispatch(title="x", role="worker")
@@ -224,17 +257,12 @@ def test_a_mover_killed_anywhere_leaves_one_board_and_the_next_run_ends_it(
 def a_board(
     engine: str, postgres: Server, template: Path, script: str | None, folder: Path
 ) -> Iterator[tuple[str, str]]:
-    from tests.conftest import create_board_on_postgres
-
+    """A board, and an empty one on the other engine."""
     folder.mkdir()
-    file = str(folder / "board.db")
+    file = str(shutil.copy(template, folder / "board.db"))
     with postgres.schema() as schema:
-        if engine == "sqlite":
-            Path(file).write_bytes(template.read_bytes())
-            url, target = file, schema
-        else:
-            create_board_on_postgres(schema, script)
-            url, target = schema, file
+        create_board_on_postgres(schema, script)
+        url, target = (file, schema) if engine == "sqlite" else (schema, file)
         with setting_up(url, "alice") as c:
             dispatch_many(c, 12)
             c.complete(handle=c.claim_next(role="worker"), result="größe 🚀")
