@@ -23,7 +23,7 @@ from coordinate.db.sides import TABLES, columns_of, holds
 from tests.postgres import Server, nobody, with_user
 from tests.races import arena
 from tests.races.arena import Go
-from tests.tables import as_owner, connect, is_postgres, nothing_changes, rows, run
+from tests.tables import as_owner, ask, connect, is_postgres, nothing_changes, rows, run
 
 ODD = "Größe, 長さ 🚀 'quotes' \"and\" \\N \\u0000 %s\ttab\nline\r\x0b end"
 KANBAN = Path(__file__).parents[1] / "samples" / "kanban" / "written-by-HEAD.db"
@@ -480,7 +480,7 @@ def test_a_writer_that_does_not_end_stops_the_move_and_nobody_else(
         with pytest.raises((errors.MigrationBlocked, errors.Busy)) as refused:
             move.move(board_url, other_url)
         if engine == "postgresql":
-            assert refused.value.facts["blocked_by"] == [str(idle.info.backend_pid)]
+            assert refused.value.facts["blocked_by"] == [str(ask(idle, "SELECT pg_backend_pid()")[0][0])]
             with coordinate.connect(board_url, agent="alice") as c:
                 c.counter_next(kind="others")
         idle.execute("ROLLBACK")

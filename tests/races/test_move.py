@@ -222,7 +222,8 @@ def test_a_mover_killed_anywhere_leaves_one_board_and_the_next_run_ends_it(
     engine: str, postgres: Server, sqlite_template: Path, postgres_script: str | None, tmp_path: Path
 ) -> None:
     """MV-08: then resumed, or undone and moved again. `python -m tests.bench drill` kills a large one at any moment."""
-    for number, (step, moment) in enumerate(POINTS):
+    points = POINTS if engine == "sqlite" else [point for point in POINTS if point[1] != "before"]  # the way back
+    for number, (step, moment) in enumerate(points):
         with a_board(engine, postgres, sqlite_template, postgres_script, tmp_path / str(number)) as (url, target):
             before = told(url, but=HELD)
             (answer,) = run(
