@@ -540,6 +540,31 @@ class Day:
 
 
 @dataclass(frozen=True, slots=True)
+class Finished:
+    """A task that ended, with who held it last and since when; None where nobody ever did."""
+
+    id: str
+    number: int
+    title: str
+    status: str
+    role_boundary: str
+    project: str
+    priority: int
+    created_at: datetime
+    finished_at: datetime
+    agent: str | None
+    started_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How many attempts ended how, by day (UTC, also days without any) and by agent, those with most first."""
+
+    by_day: dict[str, dict[str, int]]
+    by_agent: dict[str, dict[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     by_status: dict[str, int]
     by_role: dict[str, int]

@@ -152,6 +152,7 @@ CHAPTERS = {
     ),
     "Look": (
         *("view", "list_tasks", "export", "export_page", "list_projects", "stats", "status", "lint", "why", "why_idle"),
+        *("list_finished", "effort", "now"),
     ),
     "Ask a human": ("ask", "revise", "withdraw", "wait_ask"),
     "Respond": (
@@ -165,7 +166,7 @@ CHAPTERS = {
         *("board_upsert", "board_row", "board_advance", "board_annotate", "board_get", "board_list"),
         *("board_archive", "board_unarchive"),
     ),
-    "Look into the inbox": ("show_ask", "list_asks", "attention_count"),
+    "Look into the inbox": ("show_ask", "list_asks", "urgent_asks", "attention_count"),
     "Events": (
         *("emit", "list_events", "search_events", "next_events", "learnings", "wait_for", "ack", "tail_events"),
         "prune",

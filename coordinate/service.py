@@ -130,6 +130,9 @@ class Coordinator:
     list_projects = read(tasks.list_projects)
     stats = read(figures.stats)
     status = read(figures.status)
+    list_finished = read(figures.list_finished)
+    effort = read(figures.effort)
+    now = read(figures.now)
     lint = read(figures.lint)
     why = read(figures.why)
     why_idle = read(figures.why_idle)
@@ -201,6 +204,7 @@ class Coordinator:
     # --- inbox: look
     show_ask = read(asks.show_ask)
     list_asks = read(asks.list_asks)
+    urgent_asks = read(asks.urgent_asks)
     attention_count = read(asks.attention_count)
     unread_answers = read(asks.unread_answers)
 

@@ -380,13 +380,14 @@ def list_asks(
     asked_by: str | None = None,
     query: str | None = None,
     after: int = 0,
+    before: int | None = None,
     limit: int = 100,
 ) -> list[Ask]:
-    """Asks by number, a page of them; `after` (a number) pages on.
+    """Asks by number, a page of them; `after` (a number) pages on. With `before` (a number) the latest first.
 
     `attention`: what needs the human now, without what is snoozed and closed projects. `unhandled`: what humans have
     finished with and agents have not. `query`: whose words, or whose responses' words, hold a text; it is literal and
-    case-folded. Only one of these three at a time, else `InvalidInput`.
+    case-folded. Only one of these three at a time, and none of them with `before`, else `InvalidInput`.
     """
     named = [inputs.flag(attention, "attention"), inputs.flag(unhandled, "unhandled"), query is not None]
     if sum(named) > 1:
@@ -399,6 +400,11 @@ def list_asks(
         "limit": inputs.limit(limit),
     }
     state = None if state is None else inputs.one_of(state, "state", ASK_STATES)
+    if before is not None:
+        before = inputs.integer(before, "before", least=0, most=inputs.BIGINT_MAX)
+        if any(named):
+            raise inputs.refuse("before", "before goes with none of attention, unhandled and query")
+        return [ask_of(row) for row in tx.all("asks_newest", state=state, before=before, **params)]
     if attention or unhandled or query is not None:
         if state is not None:
             raise inputs.refuse("state", "state goes with none of attention, unhandled and query")
@@ -412,6 +418,16 @@ def list_asks(
 def unread_answers(tx: Tx, *, agent: str = "") -> tuple[str, ...]:
     """The caller's asks that humans have answered and nobody was handed yet, at most 100; read with `pending`."""
     return tuple(row.id for row in tx.all("asks_unseen", asked_by=inputs.agent(agent), limit=UNSEEN_MAX))
+
+
+def urgent_asks(tx: Tx, *, project: str | None = None, limit: int = 100) -> list[Ask]:
+    """What needs the human now, the most urgent first.
+
+    First what a task stands still for, then what ends soonest without an answer, then the oldest. It has no cursor:
+    what is answered leaves the list. `attention_count` tells how many there are.
+    """
+    given = {"project": inputs.name_or_none(project, "project"), "limit": inputs.limit(limit)}
+    return [ask_of(row) for row in tx.all("asks_urgent", **given)]
 
 
 def attention_count(tx: Tx, *, project: str | None = None) -> int:

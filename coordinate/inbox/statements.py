@@ -531,13 +531,27 @@ _filters = (
     a.number > given_integer("after"),
 )
 _page = (a.number, given_integer("limit"))
+_of_state = optional(a.state, given_text("state"))
 
 
 def _list(*conditions: Any) -> Any:
     return _shown().where(*conditions, *_filters).order_by(_page[0]).limit(_page[1])
 
 
-add("asks_list", "A page of asks by number.", _list(optional(a.state, given_text("state"))))
+add("asks_list", "A page of asks by number.", _list(_of_state))
+add(
+    "asks_newest",
+    "A page of asks, the latest first.",
+    _shown().where(_of_state, *_filters, a.number < given_integer("before")).order_by(a.number.desc()).limit(_page[1]),
+)
+add(
+    "asks_urgent",
+    "What needs the human now: first what a task stands still for, then what ends soonest, then the oldest.",
+    _shown()
+    .where(_ATTENTION, optional(a.project, given_text("project")))
+    .order_by(a.blocking.desc(), a.expires_at.is_(None), a.expires_at, a.number)
+    .limit(_page[1]),
+)
 add("asks_attention", "A page of what needs the human now.", _list(_ATTENTION))
 add("asks_unhandled", "A page of what humans have finished with, and agents have not.", _list(_ANSWERED))
 add(

@@ -6,13 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 from coordinate import inputs, leases
 from coordinate.db.engine import Row, Tx
-from coordinate.records import Day, LintIssue, Reason, Stats, Status, Why
+from coordinate.records import Day, Effort, Finished, LintIssue, Reason, Stats, Status, Why
 from coordinate.states import BLOCKED as BLOCKED_STATUS
-from coordinate.states import CANCELLED, DONE, IN_PROGRESS, IN_REVIEW, OWNERS, TODO
+from coordinate.states import CANCELLED, DONE, IN_PROGRESS, IN_REVIEW, OUTCOMES, OWNERS, TODO
 from coordinate.work import story
 
 LINT_MAX = 1_000
 ROLES_MAX = 100
+AGENTS_MAX = 50
 BURNDOWN_DAYS_MAX = 366
 
 
@@ -73,6 +74,54 @@ def _burndown(tx: Tx, project: str | None, days: int, open_now: int) -> tuple[Da
         found.append(Day(day, came, done, gone, left))
         left += done + gone - came
     return tuple(reversed(found))
+
+
+def list_finished(
+    tx: Tx,
+    *,
+    status: str | None = None,
+    role: str | None = None,
+    by_agent: str | None = None,
+    project: str | None = None,
+    query: str | None = None,
+    limit: int = 100,
+) -> list[Finished]:
+    """The tasks that ended last, DONE or CANCELLED, the latest first; `limit` at most 1,000.
+
+    `started_at` and `agent` are those of the last attempt, so that what took how long can be told. `query` is text
+    that the title or the body holds: literal, in any letter case.
+    """
+    rows = tx.all(
+        "tasks_finished",
+        status=None if status is None else inputs.status(status),
+        role=inputs.name_or_none(role, "role"),
+        agent=inputs.name_or_none(by_agent, "by_agent"),
+        project=_project(project),
+        needle=None if query is None else inputs.fold(inputs.text(query, "query", limit=inputs.QUERY_MAX)),
+        limit=inputs.limit(limit),
+    )
+    return [Finished(**row._asdict()) for row in rows]
+
+
+def effort(tx: Tx, *, project: str | None = None, days: int = 30) -> Effort:
+    """How attempts ended in the last `days` (1 to 366): by day, and by agent for those with most."""
+    days = inputs.integer(days, "days", least=1, most=BURNDOWN_DAYS_MAX)
+    since = (_now(tx) - timedelta(days=days - 1)).replace(hour=0, minute=0, second=0, microsecond=0)
+    given = {"since": since, "project": _project(project)}
+    by_day: dict[str, dict[str, int]] = {
+        (since + timedelta(days=each)).strftime("%Y-%m-%d"): {} for each in range(days)
+    }
+    for row in tx.all("attempts_by_day", **given):
+        by_day.setdefault(row.day, {})[row.outcome] = row.count
+    by_agent: dict[str, dict[str, int]] = {}
+    for row in tx.all("attempts_by_agent", limit=AGENTS_MAX * len(OUTCOMES), **given):
+        by_agent.setdefault(row.agent, {})[row.outcome] = row.count
+    return Effort(by_day, dict(list(by_agent.items())[:AGENTS_MAX]))
+
+
+def now(tx: Tx) -> datetime:
+    """What time it is at the board: by this clock leases end."""
+    return _now(tx)
 
 
 def lint(tx: Tx, *, project: str | None = None) -> list[LintIssue]:

@@ -982,6 +982,52 @@ add(
     .group_by(_finished_on, t.status)
     .order_by(_finished_on, t.status),
 )
+_latest = attempts.alias("latest")
+_of_its_latest = and_(_latest.c.task_id == t.id, _latest.c.attempt == t.attempt)
+add(
+    "tasks_finished",
+    "The tasks that ended last, with their last attempt.",
+    select(
+        *(t.id, t.number, t.title, t.status, t.role_boundary, t.project, t.priority, t.created_at, t.finished_at),
+        _latest.c.agent,
+        _latest.c.started_at,
+    )
+    .select_from(tasks.outerjoin(_latest, _of_its_latest))
+    .where(
+        t.finished_at.is_not(None),
+        optional(t.status, given_text("status")),
+        optional(t.role_boundary, given_text("role")),
+        optional(t.project, given_text("project")),
+        optional(_latest.c.agent, given_text("agent")),
+        optional(t.folded, given_text("needle"), contains(t.folded, given_text("needle"))),
+    )
+    .order_by(t.finished_at.desc(), t.number.desc())
+    .limit(given_integer("limit")),
+)
+_attempt = attempts.c
+_ended_on = day_of(_attempt.ended_at)
+_attempts_of_project = attempts.join(tasks, t.id == _attempt.task_id)
+_ended_lately = and_(_attempt.ended_at >= _since, optional(t.project, given_text("project")))
+_how_many = func.count(_attempt.attempt, type_=BIGINT).label("count")
+add(
+    "attempts_by_day",
+    "How many attempts ended how on each day.",
+    select(_ended_on.label("day"), _attempt.outcome, _how_many)
+    .select_from(_attempts_of_project)
+    .where(_ended_lately)
+    .group_by(_ended_on, _attempt.outcome)
+    .order_by(_ended_on, _attempt.outcome),
+)
+add(
+    "attempts_by_agent",
+    "How many attempts of each agent ended how.",
+    select(_attempt.agent, _attempt.outcome, _how_many)
+    .select_from(_attempts_of_project)
+    .where(_ended_lately)
+    .group_by(_attempt.agent, _attempt.outcome)
+    .order_by(_how_many.desc(), _attempt.agent, _attempt.outcome)
+    .limit(given_integer("limit")),
+)
 _dependency = tasks.alias("dependency")
 add(
     "tasks_unreachable",

@@ -300,6 +300,9 @@ SPECIAL: dict[tuple[str, str], Kind] = {
     ("pending", "after"): whole(0, BIGINT),
     ("wait_ask", "after"): whole(0, BIGINT),
     ("list_asks", "after"): whole(0, BIGINT),
+    ("list_finished", "role"): NAME.optional(),
+    ("list_finished", "query"): text(10_000).optional(),
+    ("list_asks", "before"): whole(0, BIGINT).optional(),
     ("list_asks", "state"): Kind(["", "Open", "OPEN", 3, True], required=False),
     ("list_asks", "kind"): Kind(["", "Question", 3, True], required=False),
     ("list_asks", "query"): text(10_000, blank=False).optional(),
@@ -312,7 +315,16 @@ SPECIAL: dict[tuple[str, str], Kind] = {
     ("create_token", "label"): text(100),
 }
 MAY_MEAN_ALL = {"claim_batch", "claim_next", "claim_review", "approve_all", "list_tasks", "stats", "status", "lint"} | {
-    *("why_idle", "list_events", "search_events", "next_events", "tail_events"),
+    *(
+        "list_finished",
+        "effort",
+        "urgent_asks",
+        "why_idle",
+        "list_events",
+        "search_events",
+        "next_events",
+        "tail_events",
+    ),
     *("list_leases", "list_sessions", "list_worktrees", "ask", "pending", "list_asks", "attention_count", "wait_for"),
 }  # None as a project means every project
 
@@ -363,6 +375,9 @@ GOOD: dict[str, dict[str, Any]] = {
     "stats": {},
     "status": {},
     "lint": {},
+    "list_finished": {},
+    "effort": {},
+    "now": {},
     "why": {"task": "TASK-1"},
     "why_idle": {"role": "worker"},
     "emit": {"event_type": "note"},
@@ -424,6 +439,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "show_ask": {"ask": "ASK-1"},
     "list_asks": {},
     "attention_count": {},
+    "urgent_asks": {},
     "wait_ask": {"ask": "ASK-2"},
 }
 # Boards: much of what an ask must say a row may leave out, which keeps its value.
