@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
+from tests.doors import browser
 from tests.pooler import Pooler
 from tests.postgres import Server, Unavailable, start_server, with_user
 
@@ -99,6 +100,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     engine = config.option.engine
     server = config.stash.get(SERVER, None)
     postgres = f"postgres: {server.how if server else 'not started'}"
+    postgres += f"\nbrowser: {browser.find() or 'NONE FOUND, the tests of the page are SKIPPED: install Chromium'}"
     return [postgres] if engine == "both" else [f"engine: {engine} only, tests on the other are DESELECTED", postgres]
 
 

@@ -34,6 +34,8 @@ OF_THE_EXTRA = {
     "anyio": ("mcp", "http"),
     "starlette": ("http",),
     "uvicorn": ("http",),
+    "jinja2": ("http",),
+    "markupsafe": ("http",),
 }
 
 MAY_NAME_A_DATABASE = {

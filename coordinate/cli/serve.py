@@ -43,11 +43,11 @@ def mcp(call: Call, profile: str, init: bool) -> None:
 @click.option("--https", is_flag=True, help="Clients reach it through a proxy that speaks TLS.")
 @click.option("--rate", type=click.FloatRange(1), default=200.0, help="Requests a second for each token. Default: 200.")
 def serve(call: Call, host: str, port: int, names: tuple[str, ...], https: bool, rate: float) -> None:
-    """Serve MCP, a JSON API, the log as it grows and figures over HTTP, until a signal comes.
+    """Serve a page for people, MCP, a JSON API, the log as it grows and figures over HTTP, until a signal comes.
 
     The answer, printed when it listens, says where, and on this machine holds a link that signs a browser in.
     """
-    _need("mcp", "starlette", "uvicorn")
+    _need("mcp", "starlette", "uvicorn", "jinja2")
     from coordinate.http.serve import serve as run
     from coordinate.service import connect
 

@@ -20,7 +20,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from coordinate import __version__, inputs
 from coordinate.errors import Busy, CoordinateError
 from coordinate.http import api
-from coordinate.http.gate import BODY_MAX, COOKIE, Gate, Rules, csrf_token, refused
+from coordinate.http.gate import BODY_MAX, COOKIE, Gate, Rules, csrf_token, parse_form, refused
+from coordinate.http.page import answers, deeds, views
 from coordinate.http.seats import Seats
 from coordinate.mcp.calls import Calls
 from coordinate.mcp.server import make_server
@@ -78,11 +79,15 @@ def routes() -> list[BaseRoute]:
         Route("/events", events, methods=["GET"]),
         Route("/healthz", health, methods=["GET"]),
         Route("/metrics", metrics, methods=["GET"]),
+        *views.routes(),
+        *deeds.routes(),
     ]
 
 
-async def contents(request: Request) -> JSONResponse:
-    """What there is; and for a browser that signed in, the proof to show with what it changes."""
+async def contents(request: Request) -> Response:
+    """The page; for others than browsers what there is, and who signed in is told the proof to show with a change."""
+    if answers.wants_page(request):
+        return await views.front(request)
     csrf = csrf_token(request) if COOKIE in request.cookies else None
     there = {"mcp": "/mcp", "api": "/api/openapi.json", "events": "/events", "metrics": "/metrics"}
     return JSONResponse(there | {"csrf": csrf})
@@ -93,13 +98,15 @@ async def contents(request: Request) -> JSONResponse:
 
 async def enter(request: Request) -> Response:
     """Sign a browser in with the key of a link, or with a token from a form; the cookie then carries it."""
+    form = parse_form(await request.body()) if request.method == "POST" else dict(request.query_params)
+    secret = str(form.get("token") or form.get("key") or "").strip()
+    if not secret and request.method == "GET" and answers.wants_page(request):
+        return answers.door()
+    gate: Gate = request.app.state.gate
     try:
-        form = parse_form(await request.body()) if request.method == "POST" else dict(request.query_params)
-        secret = str(form.get("token") or form.get("key") or "")
-        gate: Gate = request.app.state.gate
         await gate.known(secret)
     except CoordinateError as error:
-        return refused(error)
+        return answers.door(error) if answers.wants_page(request) else refused(error)
     answer = RedirectResponse("/", 303)
     https = gate.rules.scheme == "https"
     answer.set_cookie(COOKIE, secret, httponly=True, samesite="strict", secure=https)
@@ -108,16 +115,9 @@ async def enter(request: Request) -> Response:
 
 async def leave(request: Request) -> Response:
     """Sign out."""
-    answer = RedirectResponse("/", 303)
+    answer = RedirectResponse("/enter", 303)
     answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
     return answer
-
-
-def parse_form(body: bytes) -> dict[str, str]:
-    """The fields of a form, the last of each name."""
-    from urllib.parse import parse_qsl
-
-    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
 
 
 # --- the log as it grows ----------------------------------------------------------------------------------------------

@@ -15,13 +15,13 @@ import time
 from collections.abc import Collection
 from functools import partial
 from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, parse_qsl
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coordinate.errors import CoordinateError, Fact, NotAuthenticated
@@ -34,7 +34,7 @@ BODY_MAX = 4 * 1024 * 1024
 SAFE = ("GET", "HEAD")
 METHODS = (*SAFE, "POST", "DELETE")
 # What anybody may ask: whether the server lives, and where to sign in.
-OPEN = ("/healthz", "/enter")
+OPEN = ("/healthz", "/enter", "/page.css", "/page.js", "/page.svg")
 
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self';"
@@ -44,7 +44,8 @@ HEADERS = {
     "Content-Security-Policy": CONTENT_POLICY,
     "X-Frame-Options": "DENY",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    # Not "no-referrer": with that a browser says no Origin when it sends a form.
+    "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
@@ -101,7 +102,7 @@ class Gate:
         try:
             receive = await self._let_in(scope, receive)
         except CoordinateError as error:
-            await refused(error)(scope, receive, watched)
+            await _turned_away(scope, error)(scope, receive, watched)
             return
         await self.app(scope, receive, watched)
 
@@ -200,6 +201,14 @@ class Rates:
         self._buckets[who] = (left - 1, now)
 
 
+def _turned_away(scope: Scope, error: CoordinateError) -> Response:
+    """Who comes with a browser, for a page, and has not signed in is shown the door; others get the refusal."""
+    wants_page = "text/html" in Headers(scope=scope).get("accept", "")
+    if isinstance(error, NotAuthenticated) and wants_page and scope["method"] in SAFE:
+        return RedirectResponse("/enter", 303)
+    return refused(error)
+
+
 def refused(error: CoordinateError) -> JSONResponse:
     """A refusal as every part of the server says it."""
     told = error.as_dict()
@@ -285,3 +294,8 @@ def parse_object(body: bytes) -> dict[str, object]:
     if not isinstance(found, dict):
         raise Refused(400, "not_json", "the body must be a JSON object")
     return found
+
+
+def parse_form(body: bytes) -> dict[str, str]:
+    """The fields of a form, the last of each name."""
+    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))

@@ -1135,3 +1135,21 @@ def test_whoever_waits_is_handed_the_response_when_it_comes(board: Coordinator, 
     ended = board.wait_ask(ask="ASK-1", after=1)
     assert ended is not None
     assert ended.state == "closed"
+
+
+def test_the_most_urgent_ask_comes_first(board: Coordinator, ann: Coordinator) -> None:
+    """What a task stands still for, what ends soonest, the oldest; and by number the latest first."""
+    board.ask(**KEY)
+    board.ask(**KEY, timeout_seconds=7_200)
+    board.ask(**KEY, timeout_seconds=3_600)
+    board.dispatch(title="T", role="worker")
+    board.ask(**KEY, task=board.claim_task(task="TASK-1").handle, blocking=True)
+    board.ask(**KEY)
+    board.ask(title="A word", kind="note")
+    urgent = ann.urgent_asks()
+    assert [each.id for each in urgent] == ["ASK-4", "ASK-3", "ASK-2", "ASK-1", "ASK-5"]
+    assert len(urgent) == ann.attention_count()
+    assert [each.id for each in ann.urgent_asks(limit=2)] == ["ASK-4", "ASK-3"]
+    assert ann.urgent_asks(project="p") == []
+    assert [each.number for each in ann.list_asks(before=99, kind="question", limit=3)] == [5, 4, 3]
+    assert [each.number for each in ann.list_asks(before=3)] == [2, 1]

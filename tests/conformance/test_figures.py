@@ -139,3 +139,32 @@ def test_lint_names_twins_by_the_first_of_them(board: Coordinator) -> None:
     (issue,) = board.lint()
     assert (issue.task_id, issue.severity) == ("TASK-2", "warn")
     assert "1 other" in issue.message
+
+
+def test_what_ended_last_and_how_attempts_ended(board: Coordinator, board_url: str) -> None:
+    for number in range(5):
+        board.dispatch(title=f"Task {number}", role="worker", project="p" if number else "q")
+    board.cancel(task="TASK-1")
+    bob = board.acting(agent="bob")
+    bob.claim_task(task="TASK-2", lease_seconds=60)
+    age(board_url, 86_400)
+    board.sweep()
+    board.complete(handle=board.claim_task(task="TASK-2"))
+    bob.complete(handle=bob.claim_task(task="TASK-3"), review=True)
+    board.approve(task="TASK-3")
+    found = board.list_finished()
+    assert [(each.id, each.status, each.agent) for each in found] == [
+        ("TASK-3", "DONE", "bob"),
+        ("TASK-2", "DONE", "alice"),
+        ("TASK-1", "CANCELLED", None),
+    ]
+    assert all(each.created_at <= (each.started_at or each.created_at) <= each.finished_at for each in found)
+    assert [each.id for each in board.list_finished(limit=1)] == ["TASK-3"]
+    assert [each.id for each in board.list_finished(by_agent="alice")] == ["TASK-2"]
+    assert [each.id for each in board.list_finished(status="CANCELLED")] == ["TASK-1"]
+    assert [each.id for each in board.list_finished(query="tASK 2", project="p", role="worker")] == ["TASK-3"]
+    effort = board.effort(days=2)
+    assert list(effort.by_day.values()) == [{}, {"completed": 1, "expired": 1, "submitted": 1}]
+    assert effort.by_agent == {"bob": {"expired": 1, "submitted": 1}, "alice": {"completed": 1}}
+    assert board.effort(project="q").by_agent == {}
+    assert abs(board.now() - datetime.now(UTC)) < timedelta(minutes=5)

@@ -1,0 +1,106 @@
+"""How a view of the board becomes an answer for a browser, and what it says when something is refused."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from coordinate.errors import CoordinateError, InvalidInput
+from coordinate.http.gate import Refused, caller_of, csrf_token
+from coordinate.http.page.words import render
+from coordinate.mcp.calls import Calls
+from coordinate.operations import Caller, operations, refusal
+from coordinate.service import Coordinator
+
+Values = dict[str, Any]
+View = Callable[[Coordinator, Request], Values]
+
+# Where the views are, what they are called, and what on a narrow screen.
+VIEWS = (("/", "Needs you", "You"), ("/asks", "Asks", "Asks"))
+
+logger = logging.getLogger(__name__)
+
+
+def shown(template: str, view: View) -> Callable[[Request], Awaitable[Response]]:
+    """A route that shows what a view found."""
+
+    async def answer(request: Request) -> Response:
+        calls: Calls = request.app.state.calls
+        try:
+            caller = caller_of(request)
+            values = await calls.run(partial(_look, view, calls, caller, request))
+            return HTMLResponse(render(template, _frame(request, caller) | values))
+        except CoordinateError as error:
+            return problem(request, error)
+        except Exception as error:
+            logger.exception("%s failed", request.url.path)
+            return problem(request, error)
+
+    return answer
+
+
+def _look(view: View, calls: Calls, caller: Caller, request: Request) -> Values:
+    board = calls.board.acting(agent=caller.agent)
+    values = view(board, request)
+    return {
+        "now": board.now(),
+        "waiting": board.attention_count(),
+        "projects": [each.name for each in board.list_projects(limit=200)],
+    } | values
+
+
+def _frame(request: Request, caller: Caller) -> Values:
+    """What every view needs beside its own values."""
+    return {
+        "me": caller,
+        "may": partial(_may, caller),
+        "csrf": csrf_token(request),
+        "here": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
+        "path": request.url.path,
+        "views": VIEWS,
+        "project": asked(request, "project"),
+    }
+
+
+def _may(caller: Caller, operation: str) -> bool:
+    return operations()[operation].allows(caller.role)
+
+
+def problem(request: Request, error: Exception, *, typed: str = "", back: str = "/") -> Response:
+    """A refusal as a page: what happened, what to do, and the words that were typed."""
+    told = refusal(error)
+    status = error.http_status if isinstance(error, CoordinateError) else 500
+    if isinstance(error, Refused):
+        status, told["code"] = error.status, error.shown
+    values = {"status": status, "said": told, "typed": typed, "back": back}
+    return HTMLResponse(render("problem.html", values), status)
+
+
+def asked(request: Request, name: str) -> str | None:
+    """A filter of the address; what is empty is absent."""
+    return request.query_params.get(name) or None
+
+
+def number(request: Request, name: str) -> int | None:
+    """A cursor of the address."""
+    said = asked(request, name)
+    if said is None:
+        return None
+    if not (said.isascii() and said.isdigit() and len(said) < 19):
+        raise InvalidInput(f"{name} must be a whole number", hint="follow the page's own links", field=name)
+    return int(said)
+
+
+def wants_page(request: Request) -> bool:
+    """Whether it is a browser that asks, for a page."""
+    return "text/html" in request.headers.get("accept", "")
+
+
+def door(error: CoordinateError | None = None) -> Response:
+    """The form that takes a token, and why the last one was not taken."""
+    return HTMLResponse(render("enter.html", {"said": error and error.message}), error.http_status if error else 200)

@@ -1,0 +1,321 @@
+// What the page gains by a script: it changes as the board does, it has keys, and nothing that was typed is lost.
+// Every view works without it. Nothing here writes HTML from text: a newer view comes from the server, is parsed as an
+// inert document, and what differs is carried over.
+"use strict";
+(() => {
+  const REST = 700; // ms between two looks while the board is busy
+  const LOOK = 5000; // and at least this often: what is handed over or wakes up is no event
+  const $ = (selector, from = document) => from.querySelector(selector);
+  const main = $("#main");
+  const live = $("#live");
+  document.documentElement.classList.add("scripted");
+
+  // --- what is typed is kept, also over a reload
+
+  const fields = () => document.querySelectorAll("[data-draft] textarea");
+  const keyOf = (field) => `draft ${field.form.dataset.draft} ${field.name}`;
+  const typed = (within) => [...within.querySelectorAll("textarea")].some((field) => field.value !== field.defaultValue);
+
+  function restoreDrafts() {
+    for (const field of fields()) {
+      const kept = sessionStorage.getItem(keyOf(field));
+      if (kept && !field.value) field.value = kept;
+    }
+  }
+  document.addEventListener("input", ({ target }) => {
+    if (!target.matches("[data-draft] textarea")) return;
+    if (target.value) sessionStorage.setItem(keyOf(target), target.value);
+    else sessionStorage.removeItem(keyOf(target));
+  });
+
+  // --- a newer view
+
+  function carry(old, fresh) {
+    if (old.dataset.own !== undefined) return;
+    if (old.dataset.revision && old.dataset.revision !== fresh.dataset.revision && typed(old)) {
+      stale(old, "The words of this ask changed while you were writing.");
+    }
+    for (const { name } of [...old.attributes]) {
+      if (!fresh.hasAttribute(name) && name !== "open" && name !== "class") old.removeAttribute(name);
+    }
+    for (const { name, value } of fresh.attributes) {
+      if (old.getAttribute(name) !== value && name !== "open") old.setAttribute(name, value);
+    }
+    if (old.nodeName !== "TEXTAREA") carryChildren(old, fresh);
+  }
+
+  const nameOf = (node) => (node.nodeType === Node.ELEMENT_NODE ? node.id || node.dataset.key || "" : "");
+  const kept = (node) => node.nodeType === Node.ELEMENT_NODE && node.dataset.own !== undefined;
+
+  function carryChildren(old, fresh) {
+    const wanted = new Set([...fresh.children].map(nameOf).filter(Boolean));
+    const there = new Map();
+    for (const child of [...old.children]) {
+      const name = nameOf(child);
+      if (!name || kept(child)) continue;
+      if (wanted.has(name)) there.set(name, child);
+      else if (child.matches("[data-item]") && typed(child)) leave(child);
+      else child.remove();
+    }
+    let at = old.firstChild;
+    const pass = () => { while (at && kept(at)) at = at.nextSibling; };
+    for (const each of [...fresh.childNodes]) {
+      pass();
+      const name = nameOf(each);
+      const match = name ? there.get(name) : at && !nameOf(at) && at.nodeName === each.nodeName ? at : null;
+      if (match && match.nodeName === each.nodeName) {
+        if (match === at) at = at.nextSibling;
+        else old.insertBefore(match, at);
+        if (each.nodeType === Node.ELEMENT_NODE) carry(match, each);
+        else if (match.data !== each.data) match.data = each.data;
+      } else {
+        const added = document.importNode(each, true);
+        if (name && added.matches("[data-item], li")) added.classList.add("fresh");
+        old.insertBefore(added, at);
+      }
+    }
+    for (pass(); at; pass()) {
+      const next = at.nextSibling;
+      at.remove();
+      at = next;
+    }
+  }
+
+  function stale(item, said) {
+    let note = $(":scope > .stale", item);
+    if (!note) {
+      note = document.createElement("p");
+      note.className = "stale";
+      note.dataset.own = "";
+      note.setAttribute("role", "status");
+      item.prepend(note);
+    }
+    note.textContent = said;
+  }
+
+  // Somebody else was faster: the words stay where they were typed until they are copied or thrown away.
+  function leave(item) {
+    item.dataset.own = "";
+    item.classList.add("gone");
+    stale(item, "This no longer waits for an answer. What you wrote is still here.");
+    for (const button of item.querySelectorAll("button")) button.disabled = true;
+    const away = document.createElement("button");
+    away.type = "button";
+    away.textContent = "Throw away";
+    away.addEventListener("click", () => {
+      for (const field of item.querySelectorAll("textarea")) sessionStorage.removeItem(keyOf(field));
+      item.remove();
+    });
+    $(".stale", item).append(" ", away);
+  }
+
+  function show(text) {
+    const fresh = new DOMParser().parseFromString(text, "text/html");
+    if (!$("#views", fresh)) return;
+    const focus = document.activeElement;
+    const marks = focus && focus.selectionStart !== undefined ? [focus.selectionStart, focus.selectionEnd] : null;
+    const anchor = focus?.closest?.("[data-item]") ?? [...document.querySelectorAll("[data-item]")]
+      .find((item) => item.getBoundingClientRect().bottom > 60);
+    const before = anchor?.getBoundingClientRect().top;
+    document.title = fresh.title;
+    carry($("#views"), $("#views", fresh));
+    carry(main, $("#main", fresh));
+    restoreDrafts();
+    if (focus && focus !== document.activeElement && focus.isConnected) {
+      focus.focus({ preventScroll: true });
+      if (marks) focus.setSelectionRange(...marks);
+    }
+    if (anchor?.isConnected && window.scrollY > 0) {
+      window.scrollBy({ top: anchor.getBoundingClientRect().top - before, behavior: "instant" });
+    }
+  }
+
+  let looking = null, again = false, last = 0, timer = 0;
+
+  async function look() {
+    if (looking) { again = true; return looking; }
+    looking = (async () => {
+      do {
+        again = false;
+        last = performance.now();
+        try {
+          const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+          if (answer.redirected && new URL(answer.url).pathname === "/enter") tell("You are signed out: load the page again.", true);
+          else if (answer.ok) show(await answer.text());
+        } catch { /* the stream says that the server is away */ }
+      } while (again);
+    })();
+    try { await looking; } finally { looking = null; }
+  }
+
+  function soon() {
+    if (timer) return;
+    const rest = Number(main.dataset.rest || REST);
+    timer = setTimeout(() => { timer = 0; look(); }, Math.max(40, last + rest - performance.now()));
+  }
+
+  // --- the log says when. A view that nobody sees holds no connection: browsers have few for one server.
+
+  let stream = null;
+  function follow() {
+    if (document.hidden) {
+      stream?.close();
+      stream = null;
+    } else if (!stream) {
+      stream = new EventSource("/events");
+      stream.addEventListener("log", soon);
+      stream.addEventListener("open", () => { state(true); soon(); });
+      stream.addEventListener("error", () => {
+        state(false);
+        if (stream?.readyState === EventSource.CLOSED) { stream = null; setTimeout(follow, 2000); }
+      });
+    }
+  }
+  function state(on) {
+    live.classList.toggle("on", on);
+    live.textContent = on ? "live" : "away";
+  }
+  document.addEventListener("visibilitychange", follow);
+  setInterval(() => { if (!document.hidden) soon(); }, LOOK);
+
+  // --- deeds, without leaving
+
+  function tell(text, bad = false, undo = null) {
+    const box = $("#said");
+    box.replaceChildren(text);
+    if (undo) {
+      const button = document.createElement("button");
+      button.textContent = "Undo";
+      button.addEventListener("click", () => undo());
+      box.append(button);
+    }
+    box.classList.toggle("bad", bad);
+    box.classList.add("on");
+    clearTimeout(tell.timer);
+    tell.timer = setTimeout(() => box.classList.remove("on"), bad ? 12000 : 6000);
+  }
+
+  async function send(action, body) {
+    const answer = await fetch(action, { method: "POST", body, headers: { Accept: "application/json" } });
+    const told = await answer.json();
+    if (!answer.ok) throw new Error([told.error, told.hint].filter(Boolean).join(": "));
+    return told.said;
+  }
+
+  document.addEventListener("submit", async (event) => {
+    const form = event.target, by = event.submitter;
+    if (form.method !== "post" || form.getAttribute("action") === "/leave") {
+      if (form.getAttribute("action") === "/leave") sessionStorage.clear();
+      return;
+    }
+    event.preventDefault();
+    if (form.dataset.busy) return;
+    form.dataset.busy = "1";
+    const action = by?.hasAttribute("formaction") ? by.getAttribute("formaction") : form.getAttribute("action");
+    const body = new URLSearchParams(new FormData(form, by));
+    const next = neighbour(form);
+    try {
+      const said = await send(action, body);
+      for (const field of form.querySelectorAll("textarea")) {
+        field.value = field.defaultValue;
+        sessionStorage.removeItem(keyOf(field));
+      }
+      const details = form.closest("details");
+      if (details) details.open = false;
+      tell(said, false, action === "/do/respond" ? () => takeBack(body) : null);
+      await look();
+      if (next?.isConnected && (!document.activeElement || document.activeElement === document.body)) next.focus();
+    } catch (error) {
+      tell(error.message, true);
+      look();
+    } finally {
+      delete form.dataset.busy;
+    }
+  });
+
+  async function takeBack(body) {
+    try {
+      tell(await send("/do/undo", new URLSearchParams({ csrf: body.get("csrf"), ask: body.get("ask") })));
+    } catch (error) {
+      tell(error.message, true);
+    }
+    look();
+  }
+
+  document.addEventListener("change", ({ target }) => {
+    if (target.matches("select[data-submits]")) target.form.requestSubmit();
+  });
+
+  // --- keys
+
+  const items = () => [...document.querySelectorAll("[data-item]")].filter((item) => item.getClientRects().length);
+  const current = () => document.activeElement?.closest?.("[data-item]");
+  function neighbour(form) {
+    const all = items(), at = all.indexOf(form.closest("[data-item]"));
+    return at < 0 ? null : all[at + 1] ?? all[at - 1];
+  }
+  function step(by) {
+    const all = items();
+    if (!all.length) return;
+    const at = all.indexOf(current());
+    const to = all[at < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(all.length - 1, Math.max(0, at + by))];
+    to.focus();
+    to.scrollIntoView({ block: "nearest" });
+  }
+  const press = (selector) => {
+    const found = $(selector, current() ?? items()[0] ?? document);
+    found?.click();
+    return found;
+  };
+  const KEYS = {
+    j: () => step(1),
+    k: () => step(-1),
+    r: () => {
+      const item = current() ?? items()[0];
+      const details = item && $("details[id^=again]", item);
+      if (details) details.open = true;
+      $("textarea", item ?? document)?.focus();
+    },
+    s: () => press("[data-act=snooze]"),
+    u: () => $("[data-act=undo]")?.click(),
+    o: () => press("a.id"),
+    "/": () => $("input[type=search]")?.focus(),
+    "?": () => $("#keys").showModal(),
+  };
+  const PLACES = { y: "you", b: "boards", t: "tasks", w: "who", l: "log", c: "charts" };
+  let going = 0;
+  document.addEventListener("keydown", (event) => {
+    const { key, target } = event;
+    if (key === "Enter" && (event.ctrlKey || event.metaKey) && target.matches("textarea")) {
+      event.preventDefault();
+      target.form.requestSubmit($("[data-act=answer], button:not([name])", target.form));
+      return;
+    }
+    if (event.ctrlKey || event.metaKey || event.altKey || $("dialog[open]")) return;
+    if (target.matches("input, textarea, select")) {
+      if (key === "Escape") {
+        const item = target.closest("[data-item]");
+        if (item) item.focus();
+        else target.blur();
+      }
+      return;
+    }
+    if (going && performance.now() - going < 1500 && PLACES[key]) {
+      event.preventDefault();
+      going = 0;
+      $(`#to-${PLACES[key]}`).click();
+      return;
+    }
+    going = key === "g" ? performance.now() : 0;
+    if (/^[1-9]$/.test(key) && current()) press(`[data-option="${key}"]`);
+    else if (KEYS[key]) {
+      event.preventDefault();
+      KEYS[key]();
+    }
+  });
+
+  restoreDrafts();
+  state(false);
+  live.textContent = "";
+  follow();
+})();

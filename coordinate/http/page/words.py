@@ -1,0 +1,97 @@
+"""Templates, and how values are shown in them.
+
+Whatever an agent wrote is text: it is escaped, what would change the reading direction or hide itself is shown by its
+number, and no address is ever made of it. All values of all templates pass through here, so none can be forgotten.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+HERE = Path(__file__).parent
+# Controls but for tab and line feed, marks of reading direction, invisible characters; not the joiners of scripts and
+# emoji.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
+)
+
+
+def seen(value: Any) -> Any:
+    """A value as a reader may see it: text without anything hidden. What is markup already stays."""
+    if value is None:
+        return ""
+    if isinstance(value, Markup):
+        return value
+    return _UNSEEN.sub(lambda found: f"\u27e8{ord(found[0]):04X}\u27e9", str(value))
+
+
+def exact(value: str) -> Markup:
+    """A value to be sent back as it is, for the `value` of a field that nobody reads."""
+    return Markup("{}").format(value)
+
+
+def as_text(value: Any) -> str:
+    """A payload as JSON that people can read."""
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def when(moment: datetime | None, now: datetime) -> Markup:
+    """A moment as far from now, by the board's clock; the exact time beside it."""
+    if moment is None:
+        return Markup("")
+    seconds = (moment - now).total_seconds()
+    said = span(abs(seconds))
+    told = "just now" if abs(seconds) < 5 else f"in {said}" if seconds > 0 else f"{said} ago"
+    utc = moment.astimezone(UTC)
+    return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
+        utc.isoformat(timespec="seconds").replace("+00:00", "Z"), utc.strftime("%Y-%m-%d %H:%M:%S"), told
+    )
+
+
+def span(seconds: float) -> str:
+    """A length of time in one or two words."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size * (2 if unit == "d" else 1):
+            whole, rest = divmod(seconds, size)
+            tenth = unit != "min" and whole < 10 and round(10 * rest / size)
+            return f"{int(whole)}.{tenth} {unit}" if tenth and tenth < 10 else f"{int(whole)} {unit}"
+    return f"{int(seconds)} s"
+
+
+def where(path: str, **parameters: Any) -> str:
+    """An address of ours: only its parameters hold what others wrote, and these are quoted."""
+    given = {name: value for name, value in parameters.items() if value not in (None, "", False)}
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def place(reference: str | None) -> str | None:
+    """Where a task or an ask that is named has its page; None for anything else."""
+    if reference and (found := re.fullmatch(r"(TASK|ASK)-[1-9][0-9]{0,17}(?:@[0-9]+)?", reference, re.ASCII)):
+        return f"/{found[1].lower()}s/{reference.partition('@')[0]}"
+    return None
+
+
+def render(template: str, values: Mapping[str, Any]) -> str:
+    return _templates.get_template(template).render(values)
+
+
+_templates = Environment(
+    loader=FileSystemLoader(HERE / "templates"),
+    autoescape=True,
+    finalize=seen,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_templates.filters |= {"exact": exact, "as_text": as_text, "span": span}
+_templates.globals |= {"when": when, "where": where, "place": place}
