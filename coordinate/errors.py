@@ -154,6 +154,14 @@ class AlreadySeen(CoordinateError):
     http_status = 409
 
 
+class AlreadyDecided(CoordinateError):
+    """A response that passed or refused a review cannot be unsaid."""
+
+    code = "already_decided"
+    exit_status = 2
+    http_status = 409
+
+
 class AskOpen(CoordinateError):
     """The task waits for a human; `ask_id` names the ask that has to be answered or withdrawn."""
 

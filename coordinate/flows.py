@@ -10,9 +10,10 @@ in the same transaction. The task's row is always locked before the ask's, so th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from coordinate import inputs, leases, paths
 from coordinate.db.engine import Row, Tx
@@ -40,8 +41,11 @@ from coordinate.records import (
     Task,
     Worktree,
 )
-from coordinate.states import BLOCKED, FINAL, IN_PROGRESS, IN_REVIEW, TODO
+from coordinate.states import BLOCKED, CANCELLED, FINAL, IN_PROGRESS, IN_REVIEW, TODO
 from coordinate.work import claims, review, story, tasks
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 SWEEP_MAX = 100
 SWEEP_ALONG = 10
@@ -96,7 +100,7 @@ def claim_batch(
         session=session,
     )
     agents.enter(tx, session=session)
-    more, reserved = claims.set_due_right(tx, queue.agent, _ask_about_spent)
+    more, reserved = claims.set_due_right(tx, queue.agent, _after_hold)
     if more:
         return Look([], more=True)
     looking = _Looking(tx, queue, session, [])
@@ -151,7 +155,7 @@ def claim_task(
         leases.lock_scopes(tx, seen.project)
         if seen.parked_on is not None:
             tx.one("lease_share", id=seen.parked_on)
-    row, met_expiry = claims.take_one(tx, task, lease_seconds, agent, session, _ask_about_spent)
+    row, met_expiry = claims.take_one(tx, task, lease_seconds, agent, session, _after_hold)
     if (kept := _set_aside_for_who_acts(tx, row, inputs.agent(agent))) is not None:
         refused = asks.held(kept)
         refused.keeps_changes = met_expiry
@@ -328,7 +332,7 @@ def _take_back_late(tx: Tx, patterns: Sequence[str], *, project: str, caller: le
     A task whose hold is past loses it to whoever takes one of its scopes: so what is held has all that it declares.
     """
     for task_id in leases.late_holds(tx, patterns, project=project, caller=caller):
-        claims.take_back(tx, task_id, _ask_about_spent)
+        claims.take_back(tx, task_id, _after_hold)
 
 
 # --- scopes and worktrees ---------------------------------------------------------------------------------------------
@@ -527,7 +531,7 @@ def sweep(tx: Tx, *, limit: int = SWEEP_MAX, agent: str = "") -> Swept:
     past = tx.all("leases_past", limit=limit)
     ended += leases.end(tx, past, reason="expired", by=by)
     unanswered = expire_asks(tx, limit=limit)
-    taken_back, scoped = claims.take_back_expired(tx, _ask_about_spent, limit=limit)
+    taken_back, scoped = claims.take_back_expired(tx, _after_hold, limit=limit)
     ended += scoped
     more = more or limit in (len(past), len(taken_back), len(unanswered))
     return Swept(tuple(over), tuple(ended), tuple(taken_back), tuple(unanswered), more)
@@ -552,7 +556,7 @@ def settle(tx: Tx, *, known: bool) -> Settled:
     if not known:
         _raise_numbers(tx)
     freed: list[str] = []
-    while ended := claims.end_all(tx, reason=RESTORED, limit=SETTLE_BATCH):
+    while ended := claims.end_all(tx, _after_hold, reason=RESTORED, limit=SETTLE_BATCH):
         freed += ended
     over = 0
     before = None
@@ -768,7 +772,8 @@ def respond(
     `kind` is answer, clarify (words needed, at most 10,000 characters, or for an answer `choice`, an option's label),
     decline, or handled: the deed is done. `revision` says which revision of the ask was looked at; a response to an
     earlier one is marked `outdated`. A client that names its deed (`client_id`, `client_seq` rising, `action_id`) may
-    repeat it: the first result comes back and nothing is written; a deed older than its last raises `OutdatedRevision`.
+    repeat it: the first result comes back and nothing is written; a deed older than its last about this ask raises
+    `OutdatedRevision`.
     A blocked task goes back into the queue, reserved for the asker. Raises `Empty`, `Closed`, `NotAQuestion`,
     `NotFound`; `SelfReview` when the speaker would judge their own work.
     """
@@ -776,9 +781,7 @@ def respond(
     action = responses.action_of(client_id, client_seq, action_id)
     on, before = _locked(tx, ask)
     done = responses.responded(tx, before, said, action, agent=agent, session=session)
-    if not done.already:
-        _follow(tx, on, done.ask, agent=asks.speaker(agent))
-    return done
+    return done if done.already else _followed(tx, on, done, asks.speaker(agent))
 
 
 def answer(
@@ -789,6 +792,9 @@ def answer(
     kind: str = "answer",
     choice: str | None = None,
     context: str = "",
+    client_id: str | None = None,
+    client_seq: int | None = None,
+    action_id: str | None = None,
     agent: str = "",
     session: str | None = None,
 ) -> Responded:
@@ -796,14 +802,15 @@ def answer(
 
     One conditional update, refused in four ways that change nothing: `Empty`, `NotFound`, `Closed`, and `UnreadAnswer`
     with the waiting text while a response waits that this session was not handed. (A note is `NotAQuestion`.) Of a
-    chat answer and one from the inbox at once, the inbox's stands in either order.
+    chat answer and one from the inbox at once, the inbox's stands in either order. A client may name its deed, as in
+    `respond`.
     """
     agent = inputs.agent(agent)
     said = responses.said_of(kind=kind, text=text, choice=choice, context=context, revision=None)
+    action = responses.action_of(client_id, client_seq, action_id)
     on = _task_under(tx, ask)
-    done = responses.answered(tx, inputs.ask_id(ask), said, agent=agent, session=session)
-    _follow(tx, on, done.ask, agent=agent)
-    return done
+    done = responses.answered(tx, inputs.ask_id(ask), said, action, agent=agent, session=session)
+    return done if done.already else _followed(tx, on, done, agent)
 
 
 def withdraw_response(
@@ -818,15 +825,14 @@ def withdraw_response(
 ) -> Responded:
     """A human takes a response back, as long as nobody was handed it: the ask is open again, its task BLOCKED.
 
-    Against a pickup at the same moment exactly one of the two happens. Raises `AlreadySeen`, `Closed`. Where there is
-    nothing to take back it answers `already`.
+    A task that is held again by now waits when that hold ends; about one that was cancelled nothing is asked any more.
+    Against a pickup at the same moment exactly one of the two happens. Raises `AlreadySeen`, `AlreadyDecided` when it
+    has passed or refused a review, `Closed`. Where there is nothing to take back it answers `already`.
     """
     action = responses.action_of(client_id, client_seq, action_id)
     on, before = _locked(tx, ask)
     done = responses.taken_back(tx, before, action, agent=agent, session=session)
-    if not done.already:
-        _follow(tx, on, done.ask, agent=asks.speaker(agent))
-    return done
+    return done if done.already else _followed(tx, on, done, asks.speaker(agent))
 
 
 def take(
@@ -1045,6 +1051,21 @@ def complete(
     return replace(done, task=replace(done.task, ask_id=None))
 
 
+def release(
+    tx: Tx, *, handle: str | Claim, reason: str = "", after_seconds: int | None = None, agent: str = ""
+) -> Done:
+    """Give a task back to the queue, in its old place; with `after_seconds` (0 to one year) not before then.
+
+    One that waits for a human is BLOCKED until they answer. It costs none of the task's attempts. Repeated with the
+    same handle it answers the same with `already`. Raises `StaleClaim` or `Held`.
+    """
+    done = claims.release(tx, handle=handle, reason=reason, after_seconds=after_seconds, agent=agent)
+    if done.already or done.task.ask_id is None:
+        return done
+    _after_hold(tx, story.find(tx, done.task.id), "")
+    return replace(done, task=story.task_of(tx, story.find(tx, done.task.id)))
+
+
 def complete_batch(
     tx: Tx, *, handles: list[str], review: bool = False, agent: str = "", session: str | None = None
 ) -> list[Outcome]:
@@ -1102,6 +1123,30 @@ def _waits(task_id: str, ask: Row, hint: str) -> AskOpen:
     return AskOpen(f"{task_id} waits for a human: {ask.id}, {ask.title!r}", hint=hint, task_id=task_id, ask_id=ask.id)
 
 
+def _along_with_asks(move: Callable[Concatenate[Tx, P], R]) -> Callable[Concatenate[Tx, P], R]:
+    @functools.wraps(move)
+    def moving(tx: Tx, *args: P.args, **kwargs: P.kwargs) -> R:
+        done = move(tx, *args, **kwargs)
+        if kwargs.get("project") is not None:
+            ids = inputs.task_ids(kwargs.get("tasks") or [kwargs["task"]], "tasks")
+            _move_asks(tx, ids, inputs.name(kwargs["project"], "project"), str(kwargs.get("agent") or "system"))
+        return done
+
+    return cast("Callable[Concatenate[Tx, P], R]", moving)
+
+
+edit = _along_with_asks(tasks.edit)
+set_project = _along_with_asks(tasks.set_project)
+
+
+def _move_asks(tx: Tx, task_ids: list[str], project: str, agent: str) -> None:
+    """What humans are asked about locked tasks, and what they said beside it, goes to the tasks' project."""
+    for live in tx.all("asks_at", surface="task", surface_ids=task_ids):
+        if (row := tx.one("ask_move", ask_id=live.id, project=project)) is not None:
+            tx.run("annotations_move", ask_id=row.id, project=project)
+            asks.record(tx, row, "ask.moved", agent=agent, was=live.project)
+
+
 # --- the steps of those verbs -----------------------------------------------------------------------------------------
 
 
@@ -1125,6 +1170,12 @@ def _locked_to_close(tx: Tx, ask: str) -> tuple[Row | None, Row]:
     return _locked(tx, ask)
 
 
+def _followed(tx: Tx, on: Row | None, done: Responded, agent: str) -> Responded:
+    """What a response did, once task or row have followed."""
+    _follow(tx, on, done.ask, agent=agent)
+    return done if on is None else replace(done, ask=asks.ask_of(asks.find(tx, done.ask.id)))
+
+
 def _follow(tx: Tx, on: Row | None, row: Row | Ask, *, agent: str) -> None:
     """Let a locked task or row follow its ask: a task waits while a blocking one is open, a row while one lives."""
     if row.surface == "row" and row.closed_at is not None:
@@ -1137,24 +1188,30 @@ def _follow(tx: Tx, on: Row | None, row: Row | Ask, *, agent: str) -> None:
             said = f"{row.id} was closed without an answer ({row.close_reason}): {row.outcome}"
             tasks.unanswered(tx, on, ask_id=row.id, said=said, agent=agent)
     elif row.handled_at is None:
-        if row.blocking and on.status == TODO and on.ask_id == row.id:
+        if on.status == CANCELLED:
+            _withdrawn_along(tx, asks.find(tx, row.id), f"{on.id} was cancelled", agent)
+        elif row.blocking and on.status == TODO and on.ask_id == row.id:
+            # One that is held by now waits when that hold ends.
             tasks.waits_again(tx, on, ask_id=row.id, said=f"{row.id} waits for a human again", agent=agent)
     elif row.blocking and on.status == BLOCKED and on.ask_id == row.id:
         said = f"{row.id} was answered"
         tasks.answered(tx, on, ask_id=row.id, asker=row.asked_by, said=said, agent=agent)
-    elif row.action_owner == "approval" and on.status == IN_REVIEW:
+    elif isinstance(row, Ask) and row.action_owner == "approval" and on.status == IN_REVIEW:
         _decide(tx, on, row, agent)
 
 
-def _decide(tx: Tx, on: Row, row: Row | Ask, agent: str) -> None:
+def _decide(tx: Tx, on: Row, ask: Ask, agent: str) -> None:
     """The first option of an approval is the go-ahead; a decline sends the work back; all else decides nothing."""
-    said = asks.ask_of(asks.find(tx, row.id)).response
+    said = ask.response
     assert said is not None
     words = " ".join(part for part in (said.choice, said.text) if part)
     if said.kind == "decline":
-        review.decided(tx, on, approved=False, said=words or f"{row.id} was declined", agent=agent)
-    elif said.kind == "answer" and row.options and said.choice == row.options[0]["label"] and not said.outdated:
+        review.decided(tx, on, approved=False, said=words or f"{ask.id} was declined", agent=agent)
+    elif said.kind == "answer" and ask.options and said.choice == ask.options[0]["label"] and not said.outdated:
         review.decided(tx, on, approved=True, said=said.text, agent=agent)
+    else:
+        return
+    responses.acted_on(tx, ask)
 
 
 def _with_responses(tx: Tx, taken: list[Claim], agent: str, session: str | None) -> list[Claim]:
@@ -1169,27 +1226,36 @@ def _with_ask(tx: Tx, claim: Claim, ask_id: str, agent: str, session: str | None
     return replace(claim, ask=deliveries.collect(tx, ask=ask_id, full=True, agent=agent, session=session))
 
 
+def _after_hold(tx: Tx, row: Row, said: str) -> None:
+    """What follows for a task that lost or left its holder: whether it waits for a human, or must ask one."""
+    if row.status == BLOCKED:
+        _ask_about_spent(tx, row, said)
+    elif row.ask_id is not None:
+        live = asks.find(tx, row.ask_id, lock=True)
+        if live.state == "open" and live.blocking:
+            tasks.waits_again(tx, row, ask_id=live.id, said=f"{live.id} waits for a human still", agent="system")
+
+
 def _ask_about_spent(tx: Tx, row: Row, said: str) -> None:
-    """A task that spent its attempts asks a human by itself; a question that is open there already becomes blocking."""
+    """A task that spent its attempts asks a human by itself; a question that is open there already becomes blocking.
+
+    Where an answer stands that agents have not finished with, it asks beside it, for an answer is not put aside.
+    """
     live = tx.one("ask_at_lock", surface="task", surface_id=row.id)
-    if live is not None:
-        if live.state == "open" and live.kind == "question":
-            tx.run("ask_block", ask_id=live.id)
+    if live is not None and live.state == "open" and live.kind == "question":
+        tx.run("ask_block", ask_id=live.id)
         return
+    then = "respond (it is tried again)" if live is None else f"unblock {row.id}"
     content = asks.content_of(
         action_owner="task",
         title=f"{row.id} spent its attempts: {row.title}"[: inputs.TITLE_MAX],
         detail=said,
-        next_step=f"look into it, then respond (it is tried again), or cancel {row.id}",
+        next_step=f"look into it, then {then}, or cancel {row.id}",
         impact="nobody works on it until then",
     )
+    place = asks.Place("task", row.id) if live is None else asks.Place()
     opened, _ = asks.open_at(
-        tx,
-        asks.Place("task", row.id),
-        content,
-        project=row.project,
-        blocking=True,
-        agent="system",
-        session=None,
+        tx, place, content, project=row.project, blocking=live is None, agent="system", session=None
     )
-    tx.run("task_ask", task_id=row.id, ask_id=opened.id)
+    if live is None:
+        tx.run("task_ask", task_id=row.id, ask_id=opened.id)

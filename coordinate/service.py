@@ -8,6 +8,7 @@ own signature and docstring are the operation's one description.
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import threading
 import time
@@ -58,7 +59,7 @@ SIGN_SECONDS = 1.0
 def _bound(
     function: Callable[Concatenate[Tx, P], R], *, writes: bool, at_head: bool = False
 ) -> Callable[Concatenate[Coordinator, P], R]:
-    code = function.__code__
+    code = inspect.unwrap(function).__code__
     named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     filled = [name for name in ("agent", "session") if name in named]
 
@@ -101,7 +102,7 @@ class Coordinator:
     complete = write(flows.complete)
     complete_batch = write(flows.complete_batch)
     block = write(claims.block)
-    release = write(claims.release)
+    release = write(flows.release)
     transfer = write(claims.transfer)
     mine = read(claims.mine)
 
@@ -116,9 +117,9 @@ class Coordinator:
     cancel = write(flows.cancel)
     reopen = write(tasks.reopen)
     comment = write(tasks.comment)
-    edit = write(tasks.edit)
+    edit = write(flows.edit)
     set_priority = write(tasks.set_priority)
-    set_project = write(tasks.set_project)
+    set_project = write(flows.set_project)
     set_project_defaults = write(tasks.set_project_defaults)
     depend_add = write(dependencies.depend_add)
     depend_remove = write(dependencies.depend_remove)

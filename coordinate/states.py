@@ -46,11 +46,6 @@ ASK_KINDS = ("question", "note", "done")
 ACTION_OWNERS = ("decision", "task", "approval")
 SURFACES = ("alone", "task", "row")
 ASK_STATES = ("open", "answered", "closed")
-ASK_OWNERS = {
-    "open": "the human, or the clock while it is snoozed",
-    "answered": "whoever took the response, else the asker, else any agent of the project",
-    "closed": "nobody",
-}
 RESPONSE_KINDS = ("answer", "clarify", "decline", "handled")
 CLOSE_REASONS = ("done", "superseded", "withdrawn", "dismissed", "expired")
 

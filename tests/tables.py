@@ -134,7 +134,7 @@ def assert_sound_over(connection: Any) -> None:
         SELECT t.id, t.status, t.ask_id FROM tasks t LEFT JOIN asks a
             ON a.surface = 'task' AND a.surface_id = t.id AND a.closed_at IS NULL
          WHERE coalesce(t.ask_id, '') <> coalesce(a.id, '')
-            OR (a.blocking AND a.state = 'open' AND t.status <> 'BLOCKED')
+            OR (a.blocking AND a.state = 'open' AND t.status NOT IN ('BLOCKED', 'IN_PROGRESS'))
             OR (a.blocking AND a.state = 'answered' AND t.status = 'BLOCKED')"""
     wrong_rows = """
         SELECT r.id, r.status FROM board_rows r

@@ -36,10 +36,23 @@ word_options = (
     click.option("--context-file", metavar="FILE", help="The same from a file; - is stdin."),
 )
 
+deed_options = (
+    click.option("--client", "client_id", metavar="ID", help="Which client does it; with these two safe to retry."),
+    click.option("--client-seq", type=int, metavar="N", help="A number that rises with each deed of the client."),
+    click.option("--action", "action_id", metavar="ID", help="Which deed; the same again does nothing."),
+)
+
 
 def in_words(function: Any) -> Any:
     """The options that say what is asked."""
     for option in reversed(word_options):
+        function = option(function)
+    return function
+
+
+def naming_the_deed(function: Any) -> Any:
+    """The options by which a client may repeat what it does."""
+    for option in reversed(deed_options):
         function = option(function)
     return function
 
@@ -142,9 +155,7 @@ def wait(call: Call, ask: str, wait: int | None, full: bool, after: int | None) 
 @direction_option
 @click.option("--revision", type=int, metavar="N", help="Which revision of the ask you looked at.")
 @click.option("--withdraw", "takes_back", is_flag=True, help="Take your response back, if nobody was handed it yet.")
-@click.option("--client", "client_id", metavar="ID", help="Which client does it; with the two below, safe to retry.")
-@click.option("--client-seq", type=int, metavar="N", help="A number that rises with each deed of the client.")
-@click.option("--action", "action_id", metavar="ID", help="Which deed; the same again does nothing.")
+@naming_the_deed
 def respond(
     call: Call,
     ask: str,
@@ -278,6 +289,7 @@ def take(call: Call, ask: str, **wanted: Any) -> None:
 @kind_option
 @choice_option
 @direction_option
+@naming_the_deed
 def answer(call: Call, ask: str, **said: Any) -> None:
     """Record what the human said in chat; exit 4 with the waiting text when they answered in the inbox."""
     with call.board() as board:

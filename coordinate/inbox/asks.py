@@ -538,7 +538,7 @@ def record(tx: Tx, row: Row, event_type: str, *, agent: str, **payload: object) 
     """Write the event of a change; empty values are left out, and what humans say is not in it."""
     said = {"ask_id": row.id, "title": row.title, "surface_id": row.surface_id, **payload}
     log(tx, event_type, said, project=row.project, agent=agent, ref=row.id)
-    if event_type in ("ask.opened", "ask.revised"):
+    if event_type in ("ask.opened", "ask.revised", "ask.moved"):
         tx.announce("asked")
 
 

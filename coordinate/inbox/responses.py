@@ -9,10 +9,18 @@ from __future__ import annotations
 
 from coordinate import inputs
 from coordinate.db.engine import Row, Tx
-from coordinate.errors import AlreadySeen, CoordinateError, Empty, InvalidState, NotAQuestion, OutdatedRevision
+from coordinate.errors import (
+    AlreadyDecided,
+    AlreadySeen,
+    CoordinateError,
+    Empty,
+    InvalidState,
+    NotAQuestion,
+    OutdatedRevision,
+)
 from coordinate.frozen import dataclass
 from coordinate.inbox import asks
-from coordinate.records import Responded
+from coordinate.records import Ask, Responded
 from coordinate.states import RESPONSE_KINDS
 
 # Kinds that mean something without a word.
@@ -86,7 +94,8 @@ def responded(tx: Tx, before: Row, said: Said, action: Action, *, agent: str, se
 def taken_back(tx: Tx, before: Row, action: Action, *, agent: str, session: str | None) -> Responded:
     """The human takes the current response to a locked ask back, as long as nobody was handed it.
 
-    Raises `AlreadySeen` naming who was, `Closed`. Where nothing is to be taken back it answers `already`.
+    Raises `AlreadySeen` naming who was, `AlreadyDecided` when the board itself acted on it, `Closed`. Where nothing is
+    to be taken back it answers `already`.
     """
     if (first := _replayed(tx, before, action)) is not None:
         return first
@@ -95,6 +104,14 @@ def taken_back(tx: Tx, before: Row, action: Action, *, agent: str, session: str 
     if before.handled_at is None:
         return Responded(asks.ask_of(before), None, already=True)
     row = tx.one("ask_take_back", ask_id=before.id)
+    if row is None and before.seen_by is None:
+        raise AlreadyDecided(
+            f"the response to {before.id} has decided the review of {before.surface_id}: it cannot be unsaid",
+            hint=f"say something else instead, or reopen {before.surface_id}",
+            ask_id=before.id,
+            task_id=before.surface_id,
+            response_seq=before.response_seq,
+        )
     if row is None:
         raise AlreadySeen(
             f"{before.seen_by} was handed the response to {before.id}: it cannot be unsaid",
@@ -107,22 +124,32 @@ def taken_back(tx: Tx, before: Row, action: Action, *, agent: str, session: str 
     return _answer(tx, row)
 
 
-def answered(tx: Tx, ask_id: str, said: Said, *, agent: str, session: str | None) -> Responded:
+def answered(tx: Tx, ask_id: str, said: Said, action: Action, *, agent: str, session: str | None) -> Responded:
     """What the human said in chat, recorded by the agent that heard it, which has thereby been handed it.
 
     One conditional update: only while no response waits that this session was not handed. Looking why it refused comes
     after. Raises `UnreadAnswer` with the waiting text, `Closed`, `NotAQuestion`, `NotFound`.
     """
+    if action.action_id is not None:
+        first = _replayed(tx, asks.find(tx, ask_id, lock=True), action)
+        if first is not None:
+            return first
     row = tx.one("ask_answer", ask_id=ask_id, agent=agent, readers=[asks.reader(agent, session)])
     if row is None:
         raise _why_not(tx, ask_id)
     _refuse_choice(row, said)
-    _write(tx, row, said, "chat", Action(None, None, None), agent=agent, session=session)
+    _write(tx, row, said, "chat", action, agent=agent, session=session)
     record_delivery(tx, row, agent=agent, session=session)
     return _answer(tx, row)
 
 
-def record_delivery(tx: Tx, row: Row, *, agent: str, session: str | None, context_revision: int = 0) -> None:
+def acted_on(tx: Tx, ask: Ask) -> None:
+    """The board itself acted on the current response: it stands for good, though no agent was handed it yet."""
+    tx.run("ask_acted_on", ask_id=ask.id)
+    record_delivery(tx, ask, agent="system", session=None)
+
+
+def record_delivery(tx: Tx, row: Row | Ask, *, agent: str, session: str | None, context_revision: int = 0) -> None:
     """That a session was handed the current response, and with it the ask's own context (its revision) or not."""
     tx.run(
         "delivery_record",

@@ -181,6 +181,20 @@ add(
     .values(state=const("open"), handled_at=const(None), **_unseen)
     .returning(*_ASK),
 )
+_other = asks.alias("other")
+_key_is_taken = exists(
+    select(_other.c.id)
+    .where(_other.c.project == given_text("project"), _other.c.dedup_key == a.dedup_key, _other.c.closed_at.is_(None))
+    .correlate(asks)
+)
+add(
+    "ask_move",
+    "A live ask goes to its task's project; it lets go of a key that lives there already.",
+    update(asks)
+    .where(_THIS, _LIVE, a.project != given_text("project"))
+    .values(project=given_text("project"), dedup_key=case((_key_is_taken, const(None)), else_=a.dedup_key))
+    .returning(*_ASK),
+)
 add(
     "ask_block",
     "What was asked beside the work is now what the task waits for.",
@@ -271,6 +285,11 @@ add(
     .where(_THIS, _LIVE, a.handled_at.is_not(None), a.delivered_seq < a.response_seq)
     .values(state=const("open"), response_seq=a.response_seq + const(1), handled_at=const(None), **_unseen)
     .returning(*_ASK),
+)
+add(
+    "ask_acted_on",
+    "The board itself was handed the current response and acted on it; which agent is handed it first stays open.",
+    update(asks).where(_THIS).values(delivered_seq=a.response_seq),
 )
 add(
     "response_insert",
@@ -444,6 +463,11 @@ add(
     )
     .order_by(n.number)
     .limit(given_integer("limit")),
+)
+add(
+    "annotations_move",
+    "What was said beside an ask, and nobody has finished with, goes along with it.",
+    update(annotations_table).where(n.ask_id == given_text("ask_id"), _OPEN).values(project=given_text("project")),
 )
 add(
     "annotation_take_back",

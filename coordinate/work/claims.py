@@ -34,8 +34,8 @@ UNPARK_MAX = 200
 HOLDING_MAX = 20
 # How long one look waits for rows that others have locked.
 LOCKED_PATIENCE = "1s"
-# What is to happen to a task that has no attempts left, with the reason: it is BLOCKED already.
-OnSpent = Callable[[Tx, Row, str], None]
+# What follows for a task whose hold is over: back in the queue, or BLOCKED with the reason, if no attempts are left.
+OnExpiry = Callable[[Tx, Row, str], None]
 
 # --- taking: the steps, which `flows.py` puts together with the scopes of a task -------------------------------------
 
@@ -110,12 +110,12 @@ def own_aside(tx: Tx, queue: Queue, limit: int) -> list[Row]:
 
 
 def take_one(
-    tx: Tx, task: str, lease_seconds: int | None, agent: str, session: str | None, spent: OnSpent
+    tx: Tx, task: str, lease_seconds: int | None, agent: str, session: str | None, follow: OnExpiry
 ) -> tuple[Row, bool]:
     """Take one task by name; a lease on it that is past is taken back first, and the second answer is True."""
     task_id, agent, session = inputs.task_id(task), inputs.agent(agent), inputs.name_or_none(session, "session")
     lease = None if lease_seconds is None else inputs.lease_seconds(lease_seconds)
-    taken_back = take_back(tx, task_id, spent)
+    taken_back = take_back(tx, task_id, follow)
     tx.all("task_unpark", task_id=task_id)
     row = tx.one("claim_task", task_id=task_id, lease_seconds=lease, agent=agent, session=session)
     if row is None:
@@ -136,35 +136,35 @@ def take_reserved(tx: Tx, queue: Queue, count: int) -> list[Row]:
     return tx.all("claim_reserved" + by_project, limit=count, **queue.params)
 
 
-def set_due_right(tx: Tx, agent: str, spent: OnSpent) -> tuple[bool, bool]:
+def set_due_right(tx: Tx, agent: str, follow: OnExpiry) -> tuple[bool, bool]:
     """What ended by itself first: leases that are past are taken back, what is set aside and due is put back.
 
     The first answer is True when there was something, a bounded part of it: the caller commits before it claims. Who
     waits for the lock of the scopes must have none of these rows, for whoever has the lock may need them. The second:
-    something is reserved for the agent. `spent` is called for each task that has no attempts left.
+    something is reserved for the agent. `follow` is called for each task that was taken back.
     """
     due = tx.one("queue_due", agent=agent)
     assert due is not None
-    expired = due.expired and take_back_expired(tx, spent, limit=TAKE_BACK_MAX)[0]
+    expired = due.expired and take_back_expired(tx, follow, limit=TAKE_BACK_MAX)[0]
     unparked = due.parked and tx.all("queue_unpark", limit=UNPARK_MAX)
     return bool(expired or unparked), bool(due.reserved)
 
 
-def take_back_expired(tx: Tx, spent: OnSpent, *, limit: int) -> tuple[list[str], list[Lease]]:
+def take_back_expired(tx: Tx, follow: OnExpiry, *, limit: int) -> tuple[list[str], list[Lease]]:
     """End a batch of expired holds: attempt closed, history and event name the former holder. Their ids and scopes."""
     rows = sorted(tx.all("queue_take_back", limit=limit), key=lambda row: int(row.number))
-    return [row.id for row in rows], [lease for row in rows for lease in _write_expiry(tx, row, spent)]
+    return [row.id for row in rows], [lease for row in rows for lease in _write_expiry(tx, row, follow)]
 
 
-def take_back(tx: Tx, task_id: str, spent: OnSpent) -> bool:
+def take_back(tx: Tx, task_id: str, follow: OnExpiry) -> bool:
     """End the hold on one task, if it is past: by name, or because somebody takes what it left of its scopes."""
     rows = tx.all("task_take_back", task_id=task_id)
     for row in rows:
-        _write_expiry(tx, row, spent)
+        _write_expiry(tx, row, follow)
     return bool(rows)
 
 
-def end_all(tx: Tx, *, reason: str, limit: int) -> list[str]:
+def end_all(tx: Tx, follow: OnExpiry, *, reason: str, limit: int) -> list[str]:
     """End a batch of holds whatever is left of their leases; nobody's expiry counts. Returns the ids."""
     rows = tx.all("holds_end", limit=limit)
     move = MOVE["expire"]
@@ -176,10 +176,11 @@ def end_all(tx: Tx, *, reason: str, limit: int) -> list[str]:
         attempt = None if ended is None else ended.attempt
         story.record(tx, row, move.action, move.event, agent="system", attempt=attempt, detail=reason, **former)
         tx.announce("ready")
+        follow(tx, row, "")
     return [row.id for row in rows]
 
 
-def _write_expiry(tx: Tx, row: Row, spent: OnSpent) -> list[Lease]:
+def _write_expiry(tx: Tx, row: Row, follow: OnExpiry) -> list[Lease]:
     ended = tx.one("attempt_close", task_id=row.id, outcome="expired", reason="the lease was not renewed")
     assert ended is not None
     scopes = leases.end_of_task(tx, row.id, reason="expired", by="system") if row.scoped else []
@@ -199,11 +200,12 @@ def _write_expiry(tx: Tx, row: Row, spent: OnSpent) -> list[Lease]:
     )
     if row.status != BLOCKED:
         tx.announce("ready")
+        follow(tx, row, "")
         return scopes
     said = f"{row.expiries} leases expired in a row; nobody finished it. It needs a look before it is tried again."
     story.note(tx, row.id, "system", "SYSTEM", said)
     story.record(tx, row, "BLOCK", "task.attempts_spent", agent="system", detail=said, former_holder=ended.agent)
-    spent(tx, row, said)
+    follow(tx, row, said)
     return scopes
 
 
@@ -348,11 +350,7 @@ def block(tx: Tx, *, handle: str | Claim, reason: str, agent: str = "") -> Done:
 def release(
     tx: Tx, *, handle: str | Claim, reason: str = "", after_seconds: int | None = None, agent: str = ""
 ) -> Done:
-    """Give a task back to the queue, in its old place; with `after_seconds` (0 to one year) not before then.
-
-    It costs none of the task's attempts. Repeated with the same handle it answers the same with `already`. Raises
-    `StaleClaim` or `Held`.
-    """
+    """Give a task back to the queue; `flows.release` says what is promised."""
     reason = inputs.text(reason, "reason", limit=inputs.REASON_MAX)
     if after_seconds is not None:
         after_seconds = inputs.integer(after_seconds, "after_seconds", least=0, most=inputs.DELAY_SECONDS_MAX)
@@ -485,7 +483,11 @@ def _leave(
 def _ended_by(tx: Tx, task_id: str, move: Move, agent: str, attempt: int | None = None) -> Row | None:
     """The task, if this very handle already made this very move and nothing has happened since."""
     row = tx.one("task", task_id=task_id)
-    if row is None or row.status != move.target or (attempt is not None and row.attempt != attempt):
+    if row is None or (attempt is not None and row.attempt != attempt):
+        return None
+    # What is released while it waits for a human is BLOCKED at once.
+    waits = move.verb == "release" and row.status == BLOCKED and row.ask_id is not None
+    if row.status != move.target and not waits:
         return None
     if attempt is None:
         # A bare id names the latest attempt only for an agent that held no other.

@@ -366,8 +366,8 @@ def edit(
     """Change what a task says; what is not given stays. History and event name each field with its old value.
 
     Allowed at every status but DONE and CANCELLED. `scopes` replaces the list, but not while the task is held;
-    `project` moves it, but not while scopes are held for it. `clear_not_before` lets it start now.
-    With `expected_revision` it is refused as `OutdatedRevision` when somebody changed the task since.
+    `project` moves it and what a human is asked about it, but not while scopes are held for it. `clear_not_before` lets
+    it start now. With `expected_revision` it is refused as `OutdatedRevision` when somebody changed the task since.
     """
     task_id, agent = inputs.task_id(task), inputs.agent(agent)
     before = story.find(tx, task_id, lock=True)
@@ -452,6 +452,7 @@ def set_priority(tx: Tx, *, tasks: Sequence[str], priority: int, agent: str = ""
 def set_project(tx: Tx, *, tasks: Sequence[str], project: str, agent: str = "") -> int:
     """Move several tasks to one project, in one transaction; unknown ids are left out. Returns how many changed.
 
+    What humans are asked about them goes along.
     Raises `InvalidState`, and moves none, while scopes are held for one of them, by its hold or an open worktree.
     """
     project, agent = inputs.name(project, "project"), _author(agent)

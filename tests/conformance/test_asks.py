@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 import coordinate
-from coordinate import Coordinator
+from coordinate import Coordinator, flows
 from coordinate.errors import (
     AlreadyAsked,
+    AlreadyDecided,
     AlreadySeen,
     AnswerChanged,
     AskOpen,
@@ -320,6 +321,8 @@ def test_the_same_deed_again_writes_nothing_and_a_late_one_is_not_applied(
         ann.respond(**first | {"action_id": "c"})
     with refused(board_url, OutdatedRevision):
         ann.withdraw_response(ask="ASK-1", client_id="phone", client_seq=1, action_id="d")
+    board.ask(**KEY)
+    ann.respond(ask="ASK-2", kind="handled", client_id="phone", client_seq=1, action_id="a")  # each ask has its order
     taken = {"ask": "ASK-1", "client_id": "phone", "client_seq": 3, "action_id": "e"}
     ann.withdraw_response(**taken)
     ann.respond(ask="ASK-1", choice="red", client_id="page", client_seq=1, action_id="a")
@@ -327,6 +330,21 @@ def test_the_same_deed_again_writes_nothing_and_a_late_one_is_not_applied(
         assert ann.withdraw_response(**taken).already
     with nothing_changes(board_url):
         assert ann.respond(**first | {"choice": "blue"}).already
+
+
+def test_so_it_is_with_what_is_recorded_from_a_chat(board: Coordinator, ann: Coordinator, board_url: str) -> None:
+    """Statement 17: a retry is no second answer, also once the human has said something else."""
+    board.ask(**COLOUR)
+    deed: dict[str, Any] = {"ask": "ASK-1", "choice": "red", "client_id": "c", "client_seq": 1, "action_id": "a"}
+    assert not board.answer(**deed).already
+    ann.respond(ask="ASK-1", choice="blue")
+    with nothing_changes(board_url):
+        again = board.answer(**deed)
+        assert (again.already, said_again(again).seq) == (True, 1)
+    board.pending()
+    board.answer(**deed | {"client_seq": 3, "action_id": "b"})
+    with refused(board_url, OutdatedRevision, "came too late"):
+        board.answer(**deed | {"client_seq": 2, "action_id": "d"})
 
 
 def said_again(responded: Any) -> Response:
@@ -964,6 +982,110 @@ def test_a_response_taken_back_blocks_the_task_again(board: Coordinator, ann: Co
     assert said(claimed(board).ask).choice == "red"
 
 
+@pytest.fixture
+def asked_again(board: Coordinator, ann: Coordinator, waiting: Claim) -> Claim:
+    """The human wanted something clarified, the task was claimed with that, and then the ask was put in other words."""
+    ann.respond(ask="ASK-1", kind="clarify", text="which logo?")
+    claim = claimed(board)
+    board.revise(ask="ASK-1", detail="the small one")
+    assert (board.show_ask(ask="ASK-1").ask.state, board.view(task="TASK-1").task.status) == ("open", "IN_PROGRESS")
+    return claim
+
+
+@pytest.mark.parametrize("end", ["release", "expire", "transfer and release", "restore"])
+def test_a_task_that_is_held_while_a_human_is_asked_again_waits_when_that_hold_ends(
+    board: Coordinator, ann: Coordinator, bob: Coordinator, asked_again: Claim, board_url: str, end: str
+) -> None:
+    if end == "release":
+        assert board.release(handle=asked_again).task.status == "BLOCKED"
+        with nothing_changes(board_url):
+            assert board.release(handle=asked_again).already
+    elif end == "expire":
+        age(board_url, 901)
+        assert board.claim_next(role="worker") is None
+    elif end == "restore":
+        board._perform(lambda tx: flows.settle(tx, known=True), writes=True)
+    else:
+        bob.release(handle=board.transfer(handle=asked_again, to="bob"))
+    task = board.view(task="TASK-1").task
+    assert (task.status, task.ask_id, board.why(task="TASK-1").reasons[0].ref) == ("BLOCKED", "ASK-1", "ASK-1")
+    assert board.claim_next(role="worker") is None
+    ann.respond(ask="ASK-1", choice="blue")
+    assert said(claimed(board).ask).choice == "blue"
+
+
+def test_work_is_not_finished_while_it_waits_for_a_human(
+    board: Coordinator, ann: Coordinator, asked_again: Claim, board_url: str
+) -> None:
+    for review in (False, True):
+        with refused(board_url, AskOpen, "TASK-1 waits for a human: ASK-1"):
+            board.complete(handle=asked_again, review=review, result="r")
+    (outcome,) = board.complete_batch(handles=[asked_again.handle])
+    assert (outcome.ok, outcome.code) == (False, "ask_open")
+    ann.respond(ask="ASK-1", choice="blue")
+    board.pending()
+    assert board.complete(handle=asked_again, result="blue").task.ask_id is None
+
+
+def test_a_response_that_is_taken_back_while_the_task_is_held_parks_it_after_that(
+    board: Coordinator, ann: Coordinator, waiting: Claim
+) -> None:
+    """Nobody was handed the second word."""
+    ann.respond(ask="ASK-1", choice="blue")
+    claim = claimed(board)
+    ann.respond(ask="ASK-1", choice="red")
+    ann.withdraw_response(ask="ASK-1")
+    assert board.view(task="TASK-1").task.status == "IN_PROGRESS"
+    assert board.release(handle=claim).task.status == "BLOCKED"
+
+
+@pytest.mark.parametrize("again", ["withdraw_response", "revise"])
+def test_a_human_is_not_asked_again_about_what_was_cancelled(
+    board: Coordinator, ann: Coordinator, waiting: Claim, again: str
+) -> None:
+    """And a task that is reopened afterwards waits for nobody."""
+    ann.respond(ask="ASK-1", kind="clarify", text="which logo?")
+    if again == "revise":
+        board.pending()
+    board.cancel(task="TASK-1")
+    if again == "revise":
+        assert board.revise(ask="ASK-1", detail="the small one").close_reason == "withdrawn"
+    else:
+        assert ann.withdraw_response(ask="ASK-1").ask.close_reason == "withdrawn"
+    assert ann.attention_count() == 0
+    assert board.reopen(task="TASK-1").ask_id is None
+    assert claimed(board).ask is None
+
+
+def test_a_task_that_is_reopened_brings_the_response_that_stands(
+    board: Coordinator, ann: Coordinator, waiting: Claim
+) -> None:
+    ann.respond(ask="ASK-1", choice="blue")
+    board.cancel(task="TASK-1")
+    board.reopen(task="TASK-1")
+    assert said(claimed(board).ask).choice == "blue"
+
+
+def test_a_task_that_moves_takes_what_is_asked_about_it_along(
+    board: Coordinator, ann: Coordinator, bob: Coordinator, board_url: str
+) -> None:
+    """One by one and in a batch; a key that lives in the new project already is let go of."""
+    for number in (1, 2, 3):
+        board.dispatch(title=f"t{number}", role="worker", project="old")
+        board.ask(**KEY, task=f"TASK-{number}", dedup_key=f"k{number}")
+    bob.ask(**KEY, dedup_key="k3", project="new")
+    ann.annotate(ask="ASK-1", text="mind the budget")
+    board.edit(task="TASK-1", project="new")
+    board.set_project(tasks=["TASK-2", "TASK-3"], project="new")
+    assert [each.id for each in ann.list_asks(attention=True, project="new")] == ["ASK-1", "ASK-2", "ASK-3", "ASK-4"]
+    assert ann.list_asks(project="old") == []
+    assert [each.dedup_key for each in ann.list_asks()] == ["k1", "k2", None, "k3"]
+    assert board.list_events(ref="ASK-2")[-1].event == "ask.moved"
+    assert [each.text for each in board.pending(project="new").annotations] == ["mind the budget"]
+    with nothing_changes(board_url):
+        board.edit(task="TASK-1", project="new")
+
+
 def test_unblocking_over_an_open_ask_is_refused_unless_it_withdraws_it(
     board: Coordinator, waiting: Claim, board_url: str
 ) -> None:
@@ -1054,6 +1176,22 @@ def test_a_question_beside_the_work_is_what_a_spent_task_waits_for(
     assert said(claimed(board).ask).choice == "red"
 
 
+def test_a_task_that_spent_its_attempts_with_an_answer_at_hand_asks_beside_it(
+    board: Coordinator, ann: Coordinator, bob: Coordinator, board_url: str
+) -> None:
+    """The answer stays what it is, for whoever tries again."""
+    board.dispatch(title="Kills its workers", role="worker", max_attempts=1)
+    board.ask(**COLOUR, task=claimed(board), blocking=True)
+    ann.respond(ask="ASK-1", choice="blue")
+    claimed(board)
+    age(board_url, 901)
+    board.sweep()
+    (asked,) = ann.list_asks(attention=True)
+    assert (asked.asked_by, asked.surface, "unblock TASK-1" in asked.next_step) == ("system", "alone", True)
+    board.unblock(task="TASK-1")
+    assert said(claimed(bob).ask).choice == "blue"
+
+
 @pytest.fixture
 def in_review(board: Coordinator) -> Coordinator:
     board.dispatch(title="Draw the logo", role="worker")
@@ -1082,6 +1220,22 @@ def test_a_declined_approval_sends_the_work_back_with_the_reason(in_review: Coor
     assert said(claim.ask).text == "rounder"
     in_review.complete(handle=claim, review=True, result="rounder")
     assert in_review.ask(**APPROVAL, task="TASK-1").ask.step_no == 2
+
+
+@pytest.mark.parametrize("response", [{"choice": "go ahead"}, {"kind": "decline", "text": "rounder"}])
+def test_a_response_that_decided_a_review_is_not_unsaid(
+    in_review: Coordinator, ann: Coordinator, board_url: str, response: dict[str, str]
+) -> None:
+    """Though no agent was handed it yet: the board itself went on with it."""
+    ann.respond(ask="ASK-1", choice="wait")
+    ann.withdraw_response(ask="ASK-1")
+    ann.respond(ask="ASK-1", **response)
+    with refused(board_url, AlreadyDecided, "has decided the review of TASK-1"):
+        ann.withdraw_response(ask="ASK-1")
+    assert in_review.unread_answers() == ("ASK-1",)
+    assert said(handed(in_review)).seq == 3
+    ann.respond(ask="ASK-1", text="it was a slip")
+    assert ann.withdraw_response(ask="ASK-1").ask.state == "open"
 
 
 @pytest.mark.parametrize("verb", ["approve", "approve_all", "reject"])

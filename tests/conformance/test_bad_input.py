@@ -434,7 +434,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "pending": {},
     "collect": {"ask": "ASK-2"},
     "take": {"ask": "ASK-2"},
-    "answer": {"ask": "ASK-1", "choice": "a"},
+    "answer": {"ask": "ASK-1", "choice": "a", "client_id": "c", "client_seq": 1, "action_id": "x"},
     "acknowledge": {"ask": "ASK-2", "response_seq": 1, "outcome": "o"},
     "show_ask": {"ask": "ASK-1"},
     "list_asks": {},

@@ -3285,6 +3285,27 @@ RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.actio
     asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
     asks.close_reason, asks.created_at, asks.updated_at;
 
+-- name: ask_move
+-- why: A live ask goes to its task's project; it lets go of a key that lives there already.
+-- takes: project text, ask_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+UPDATE asks SET project=:project, dedup_key=CASE WHEN (EXISTS (SELECT other.id
+FROM asks AS other
+WHERE other.project = :project AND other.dedup_key = asks.dedup_key AND other.closed_at IS NULL)) THEN NULL ELSE
+    asks.dedup_key END
+WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND asks.project != :project
+RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at;
+
 -- name: ask_block
 -- why: What was asked beside the work is now what the task waits for.
 -- takes: ask_id text
@@ -3489,6 +3510,13 @@ RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.actio
     asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
     asks.close_reason, asks.created_at, asks.updated_at;
 
+-- name: ask_acted_on
+-- why: The board itself was handed the current response and acted on it; which agent is handed it first stays open.
+-- takes: ask_id text
+-- gives: nothing
+UPDATE asks SET delivered_seq=asks.response_seq
+WHERE asks.id = :ask_id;
+
 -- name: response_insert
 -- why: What was said or done, for good.
 -- takes: ask_id text, seq integer, kind text, channel text, text text, choice text, context text, ask_revision integer,
@@ -3684,6 +3712,13 @@ WHERE (CAST(:ask_id AS TEXT) IS NULL OR annotations.ask_id = :ask_id) AND (CAST(
 ORDER BY annotations.number
 
 LIMIT :limit;
+
+-- name: annotations_move
+-- why: What was said beside an ask, and nobody has finished with, goes along with it.
+-- takes: project text, ask_id text
+-- gives: nothing
+UPDATE annotations SET project=:project
+WHERE annotations.ask_id = :ask_id AND annotations.closed_at IS NULL;
 
 -- name: annotation_take_back
 -- why: The human takes words back, as long as nobody was handed them.

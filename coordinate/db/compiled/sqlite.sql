@@ -2997,6 +2997,25 @@ RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, 
     expires_at, response_seq, handled_at, delivered_seq, seen_at, seen_by, taken_by, taken_session_id, taken_until,
     outcome, outcome_at, closed_at, closed_by, close_reason, created_at, updated_at;
 
+-- name: ask_move
+-- why: A live ask goes to its task's project; it lets go of a key that lives there already.
+-- takes: project text, ask_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+UPDATE asks SET project=:project, dedup_key=CASE WHEN (EXISTS (SELECT other.id
+FROM asks AS other
+WHERE other.project = :project AND other.dedup_key = asks.dedup_key AND other.closed_at IS NULL)) THEN NULL ELSE
+    asks.dedup_key END
+WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND asks.project != :project
+RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, step_no, dedup_key, blocking, title,
+    detail, next_step, impact, next_after, options, context, asked_by, session_id, state, revision, snoozed_until,
+    expires_at, response_seq, handled_at, delivered_seq, seen_at, seen_by, taken_by, taken_session_id, taken_until,
+    outcome, outcome_at, closed_at, closed_by, close_reason, created_at, updated_at;
+
 -- name: ask_block
 -- why: What was asked beside the work is now what the task waits for.
 -- takes: ask_id text
@@ -3177,6 +3196,13 @@ RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, 
     detail, next_step, impact, next_after, options, context, asked_by, session_id, state, revision, snoozed_until,
     expires_at, response_seq, handled_at, delivered_seq, seen_at, seen_by, taken_by, taken_session_id, taken_until,
     outcome, outcome_at, closed_at, closed_by, close_reason, created_at, updated_at;
+
+-- name: ask_acted_on
+-- why: The board itself was handed the current response and acted on it; which agent is handed it first stays open.
+-- takes: ask_id text
+-- gives: nothing
+UPDATE asks SET delivered_seq=asks.response_seq
+WHERE asks.id = :ask_id;
 
 -- name: response_insert
 -- why: What was said or done, for good.
@@ -3370,6 +3396,13 @@ WHERE (CAST(:ask_id AS TEXT) IS NULL OR annotations.ask_id = :ask_id) AND (CAST(
 ORDER BY annotations.number
 
 LIMIT :limit;
+
+-- name: annotations_move
+-- why: What was said beside an ask, and nobody has finished with, goes along with it.
+-- takes: project text, ask_id text
+-- gives: nothing
+UPDATE annotations SET project=:project
+WHERE annotations.ask_id = :ask_id AND annotations.closed_at IS NULL;
 
 -- name: annotation_take_back
 -- why: The human takes words back, as long as nobody was handed them.
