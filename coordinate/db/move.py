@@ -22,6 +22,7 @@ from coordinate import errors
 from coordinate.db import knowledge, migrate, sides
 from coordinate.db.engine import Tx
 from coordinate.db.fence import ARRIVED, ARRIVING, COPIED, MOVED, MOVING, STAYED, WITHDRAWN, sentence
+from coordinate.db.schema import board_move
 from coordinate.db.sides import TABLES, Digest, Side, digest, has_mark, holds, side_of
 
 R = TypeVar("R")
@@ -143,11 +144,11 @@ class _Ends:
             return ["source and target are the same"]
         try:
             standing = migrate.current(self.target_url, missing_ok=True)
-            if standing.revisions and not standing.at_head:
-                return [f"{self.to} stands at schema revision {', '.join(standing.revisions)}: coordinate db upgrade"]
             if not standing.revisions:
                 found = self.target.make_room(dry_run=True)
             else:
+                if not set(standing.revisions) <= set(knowledge.REVISIONS):
+                    knowledge.judge(list(standing.revisions), standing.window, standing.database, [])
                 with self.target.transaction(writes=False) as tx:
                     found = self.target.problems() or self._occupied(tx, row)
         except errors.CoordinateError as error:
@@ -155,12 +156,17 @@ class _Ends:
         return [f"{self.to}: {problem}" for problem in found]
 
     def _occupied(self, tx: Tx, before: Any) -> list[str]:
-        """What is on the target, unless it came by the last move of this board, which is given up or goes on."""
-        row = tx.one("move_state")
+        """What is on the target, unless it came by the last move of this board, which is given up or goes on.
+
+        Whoever was killed while it made the place left one of an older schema: it lacks some of the tables.
+        """
+        there = self.target.tables()
+        row = tx.one("move_state") if board_move.name in there else None
         if row is not None and row.state in (ARRIVING, COPIED, WITHDRAWN):
             ours = before is not None and row.move == before.move
             return [] if ours else [f"another move, from {row.address}, is filling it or was undone"]
-        full = [table.name for table in TABLES if table.name != "counters" and self.target.count(table)]
+        ours_to_fill = [table for table in TABLES if table.name in there and table.name != "counters"]
+        full = [table.name for table in ours_to_fill if self.target.count(table)]
         return [f"is not empty: there are rows in {', '.join(full)}"] if full else []
 
     # --- the steps
@@ -193,7 +199,7 @@ class _Ends:
         if not migrate.current(self.target_url, missing_ok=True).revisions:
             return None
         with self.target.transaction(writes=False) as tx:
-            return tx.one("move_state")
+            return tx.one("move_state") if board_move.name in self.target.tables() else None
 
     def _make_target(self) -> None:
         self.target.make_room(dry_run=False)

@@ -93,6 +93,9 @@ class Side(Protocol):
         """Where no board is yet: let one be made (or only look); what hinders it. Outside of a transaction."""
 
     def faults(self) -> Iterator[Fault]: ...
+    def tables(self) -> list[str]:
+        """Those that are there."""
+
     def count(self, table: Table) -> int: ...
     def pages(self, table: Table) -> Iterator[list[Row]]: ...
     def lines(self, table: Table) -> Iterator[bytes]:
@@ -195,6 +198,9 @@ class _Side:
 
     def run(self, sql: str) -> None:
         self.engine.execute(self._connection, sql, ())
+
+    def tables(self) -> list[str]:
+        return self.engine.look_around(self._connection)[0]
 
     def count(self, table: Table) -> int:
         return int(self._ask(f"SELECT count(*) FROM {table.name}")[0][0])

@@ -392,6 +392,26 @@ def test_a_dry_run_changes_nothing_and_says_that_it_could(lived: str, engine: st
         assert not Path(other_url).exists()
 
 
+def test_an_empty_place_of_an_older_schema_is_upgraded_and_one_with_rows_is_not(lived: str, other_url: str) -> None:
+    """MV-08: whoever was killed while it made the new place left one whose schema is half the way."""
+    migrate.upgrade(other_url, "0001")
+    run(
+        other_url,
+        "INSERT INTO tasks (id, number, title, status, role_boundary, created_at, updated_at) VALUES"
+        " ('TASK-1', 1, 't', 'TODO', 'w', '2030-01-01T00:00:00.000Z', '2030-01-01T00:00:00.000Z')",
+    )
+    with pytest.raises(errors.CannotMove, match="not empty: there are rows in tasks"):
+        move.move(lived, other_url)
+    assert migrate.current(other_url).revisions == ("0001",)
+    run(other_url, "DELETE FROM tasks")
+    assert move.move(lived, other_url, dry_run=True).state == "checked"
+    assert migrate.current(other_url).revisions == ("0001",)
+    before = told(lived, but=HELD)
+    move.move(lived, other_url)
+    assert told(other_url, but=HELD) == before
+    assert migrate.check(other_url) == []
+
+
 # --- what goes wrong --------------------------------------------------------------------------------------------------
 
 
