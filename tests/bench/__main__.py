@@ -1,6 +1,6 @@
 """`python -m tests.bench [FIGURE…] [--json FILE] [--plot FILE.svg] [--engine sqlite|postgresql|both]`
 
-`python -m tests.bench move` measures a move alone, see `move.py`.
+`python -m tests.bench move` measures a move alone, and `drill` lets one go wrong; see `move.py` and `drill.py`.
 
 Every figure is the median of ratios that were measured in turns within this run (A B B A …), so that a machine that is
 slower today changes both sides alike; where the reference itself varies too much, no conclusion is drawn. Nothing is
@@ -25,7 +25,7 @@ from typing import Any
 
 import coordinate
 from coordinate.db.dialect import SQLite
-from tests.bench import bulk, move, peers, rounds, servers, writers
+from tests.bench import bulk, drill, move, peers, rounds, servers, writers
 from tests.bench.boards import declare_scopes, fill_waiting
 from tests.bench.rounds import Figure, in_turns
 from tests.postgres import start_server
@@ -37,6 +37,9 @@ ON_SERVERS = ("command", "queue", "scopes", "peers", "claims", "drain")
 def main() -> None:
     if sys.argv[1:2] == ["move"]:
         move.main(sys.argv[2:])
+        return
+    if sys.argv[1:2] == ["drill"]:
+        drill.main(sys.argv[2:])
         return
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("figures", nargs="*", metavar="FIGURE", help=f"some of {', '.join(FIGURES)}; default: all")

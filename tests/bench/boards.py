@@ -81,6 +81,34 @@ _LIVED = (
     f"""INSERT INTO events (created_at, event_type, payload, project, agent, ref, message, folded)
         SELECT {_THEN}, 'task.dispatched', json_object('task_id', 'TASK-' || i, 'title', 'Größe ' || i),
                'project-' || (i % 7), 'agent-' || (i % 50), 'TASK-' || i, '', 'task-' || i FROM n""",
+    # Fewer of what is rarer: agents at work, their worktrees with scopes, and what humans are asked and have answered.
+    f"INSERT INTO agents (name, created_at) SELECT 'agent-' || i, {_THEN} FROM n WHERE i <= 50",
+    f"""INSERT INTO sessions (id, agent, doing, ttl_seconds, started_at, heartbeat_at, last_call_at)
+        SELECT 'session-' || i, 'agent-' || i, {_TEXTS}, 600, {_THEN}, '2090-01-01T00:00:00.000Z', {_THEN}
+          FROM n WHERE i <= 50""",
+    f"""INSERT INTO worktrees (task_id, agent, branch, root, created_at, updated_at)
+        SELECT 'TASK-' || i, 'agent-' || (i % 50), 'größe/' || i, '/größe/' || i, {_THEN}, {_THEN}
+          FROM n WHERE i % 100 = 1""",
+    """INSERT INTO leases (kind, resource, prefix, agent, task_id, attempt, worktree_id, fence, ttl_seconds,
+                            acquired_at)
+        SELECT 'scope', branch, branch, agent, task_id, 1, id, id, 900, created_at FROM worktrees""",
+    f"""INSERT INTO boards (id, number, title, created_by, created_at, updated_at)
+        SELECT 'BOARD-' || i, i, 'Größe ' || i, 'agent-1', {_THEN}, {_THEN} FROM n WHERE i <= 7""",
+    f"""INSERT INTO board_rows (id, number, board_id, label, position, note, created_at, updated_at)
+        SELECT 'ROW-' || i, i, 'BOARD-' || (i % 7 + 1), '長さ ' || i, i, {_TEXTS}, {_THEN}, {_THEN}
+          FROM n WHERE i <= 70""",
+    f"""INSERT INTO asks (id, number, kind, action_owner, surface_id, title, detail, options, asked_by, state,
+                          response_seq, handled_at, folded, created_at, updated_at)
+        SELECT 'ASK-' || i, i, 'question', 'decision', 'ASK-' || i, 'Which 🚀 ' || i, {_TEXTS}, '["größe","長さ"]',
+               'agent-' || (i % 50), CASE i % 2 WHEN 0 THEN 'answered' ELSE 'open' END, i % 2 = 0,
+               CASE i % 2 WHEN 0 THEN {_THEN} END, 'which', {_THEN}, {_THEN}
+          FROM (SELECT i / 200 AS i FROM n WHERE i % 200 = 0) AS each""",
+    """INSERT INTO ask_responses (ask_id, seq, kind, channel, text, ask_revision, said_by, created_at)
+        SELECT id, 1, 'answer', 'inbox', 'größe 🚀 ' || number, 1, 'human', handled_at FROM asks
+         WHERE state = 'answered'""",
+    """UPDATE counters SET value = CASE kind WHEN 'task' THEN (SELECT count(*) FROM tasks)
+        WHEN 'fence' THEN (SELECT count(*) FROM leases) WHEN 'board' THEN 7 WHEN 'row' THEN 70
+        WHEN 'ask' THEN (SELECT count(*) FROM asks) ELSE value END""",
 )
 
 
@@ -94,7 +122,6 @@ def fill_lived(path: str, count: int) -> None:
         )
         for statement in _LIVED:
             connection.execute(statement)
-        connection.execute("UPDATE counters SET value = ? WHERE kind = 'task'", [count])
         connection.execute(
             "INSERT INTO event_cursors VALUES ('reader', ?, ?, '2030-01-01T00:00:00.000Z')", [count // 2, 7]
         )

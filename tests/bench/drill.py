@@ -9,15 +9,14 @@ was begun, or undo it, with every row where it was. Any promise that breaks ends
 from __future__ import annotations
 
 import argparse
-import os
 import random
-import signal
 import sqlite3
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -67,17 +66,15 @@ def there_and_back(server: Server, folder: Path, tasks: int) -> None:
     with server.database("quiet") as url:
         there = move.move(board, url)
         home = move.move(url, back)
-    differ = [
-        name for name, each in there.tables.items() if name not in HELD_TABLES and each != home.tables[name]
-    ]
+    differ = [name for name, each in there.tables.items() if name not in HELD_TABLES and each != home.tables[name]]
     assert not differ, differ
     assert {name: each.rows for name, each in there.tables.items()} == {
         name: each.rows for name, each in home.tables.items()
     }
+    filled = sum(each.rows > 0 for each in there.tables.values())
     print(
-        f"there and back: {tasks:,} tasks, {there.rows:,} rows of {sum(each.rows > 0 for each in there.tables.values())}"
-        f" tables, {there.bytes / 1e6:,.0f} MB; checksums equal; nobody could write for {there.added_seconds:.1f} s and"
-        f" {home.added_seconds:.1f} s",
+        f"there and back: {tasks:,} tasks, {there.rows:,} rows of {filled} tables, {there.bytes / 1e6:,.0f} MB; checksums"
+        f" equal; nobody could write for {there.added_seconds:.1f} s and {home.added_seconds:.1f} s",
         flush=True,
     )
     _remove(folder, "quiet")
@@ -91,8 +88,11 @@ def while_agents_work(server: Server, folder: Path, tasks: int, agents: int) -> 
     done_before = rows(board, "SELECT count(*) FROM tasks WHERE status = 'DONE'")[0][0]
     with server.database("busy") as url:
         over = FORK.Event()
-        bodies = [mover([board, url, back], over), *(worker(board, f"drill-{number}", over) for number in range(agents))]
-        reports, *answers = run(bodies, seconds=3600)
+        bodies = [
+            mover([board, url, back], over),
+            *(worker(board, f"drill-{number}", over) for number in range(agents)),
+        ]
+        _, *answers = run(bodies, seconds=3600)
         places = [board, url, back]
         done = Counter(task for answer in answers for task, _ in answer["done"])
         assert max(done.values()) == 1, "nothing was done twice"
@@ -115,18 +115,16 @@ def while_agents_work(server: Server, folder: Path, tasks: int, agents: int) -> 
     _remove(folder, "busy")
 
 
-def mover(places: list[str], over: Any) -> Callable[[Go], list[move.MoveReport]]:
+def mover(places: list[str], over: Any) -> Callable[[Go], None]:
     """From place to place, with a while for work on each."""
 
-    def body(go: Go) -> list[move.MoveReport]:
+    def body(go: Go) -> None:
         go()
-        reports = []
         try:
-            for source, target in zip(places, places[1:], strict=False):
+            for source, target in pairwise(places):
                 time.sleep(3)
-                reports.append(move.move(source, target))
+                move.move(source, target)
             time.sleep(3)
-            return reports
         finally:
             over.set()
 
