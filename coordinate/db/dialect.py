@@ -434,7 +434,14 @@ _SECRETS = ("password", "sslpassword", "scram_client_key", "scram_server_key", "
 _FILES_OF_SECRETS = ("passfile", "sslkey", "sslkeylogfile")
 
 # What the server says when another try cannot help; libpq hands no code along with a refused connection.
-_HOPELESS = ("authentication", "does not exist", "pg_hba.conf", "could not translate host name", "invalid")
+_HOPELESS = (
+    "authentication",
+    "certificate",
+    "does not exist",
+    "pg_hba.conf",
+    "could not translate host name",
+    "invalid",
+)
 
 
 class Postgres:

@@ -73,8 +73,8 @@ def there_and_back(server: Server, folder: Path, tasks: int) -> None:
     }
     filled = sum(each.rows > 0 for each in there.tables.values())
     print(
-        f"there and back: {tasks:,} tasks, {there.rows:,} rows of {filled} tables, {there.bytes / 1e6:,.0f} MB; checksums"
-        f" equal; nobody could write for {there.added_seconds:.1f} s and {home.added_seconds:.1f} s",
+        f"there and back: {tasks:,} tasks, {there.rows:,} rows of {filled} tables, {there.bytes / 1e6:,.0f} MB;"
+        f" checksums equal; nobody could write for {there.added_seconds:.1f} s and {home.added_seconds:.1f} s",
         flush=True,
     )
     _remove(folder, "quiet")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import socket
 import subprocess
 import sys
 import traceback
@@ -21,6 +23,7 @@ from coordinate.db import migrate
 from coordinate.db.knowledge import HEAD
 from tests.migrations.catalog import CHECKOUT, alembic, run
 from tests.postgres import BinaryServer, start_server
+from tests.tables import rows
 
 # --- SQ-13: a path is a path ------------------------------------------------------------------------------------------
 
@@ -120,6 +123,70 @@ def test_a_wrong_password_is_refused_at_once_and_not_shown(asks_for_password: st
     told = everything_said(wrong)
     assert "password authentication failed" in told
     assert "hush" not in told
+
+
+# --- TLS --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def over_tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """A role's URL on a server that takes its password over TLS alone, and a root certificate that signed nothing."""
+    server = start_server("local", "wheel")
+    assert isinstance(server, BinaryServer)
+    try:
+        for statement in ("CREATE ROLE app LOGIN PASSWORD 'hush'", "CREATE DATABASE app OWNER app"):
+            with psycopg.connect(server.url, autocommit=True) as connection:
+                connection.execute(statement.encode())
+        mine, other = tmp_path_factory.mktemp("mine"), tmp_path_factory.mktemp("other")
+        for folder in (mine, other):
+            certify(folder)
+        for name in ("server.key", "server.crt"):
+            shutil.copy(mine / name, server.data / name)
+            (server.data / name).chmod(0o600)
+        server._hand_over()
+        (server.data / "pg_hba.conf").write_text("local all all trust\nhostssl all app all scram-sha-256\n")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        with (server.data / "postgresql.conf").open("a") as settings:
+            settings.write(f"ssl = on\nlisten_addresses = '127.0.0.1'\nport = {port}\n")
+        server.restart()
+        url = f"postgresql://app:hush@localhost:{port}/app?sslmode=verify-full&sslrootcert={mine / 'server.crt'}"
+        yield url, other / "server.crt"
+    finally:
+        server.stop()
+
+
+def certify(folder: Path) -> None:
+    """A key, and a certificate for localhost that is its own root."""
+    named = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-days", "2"]
+    made = ["-newkey", "rsa:2048", "-nodes", "-keyout", folder / "server.key", "-out", folder / "server.crt"]
+    subprocess.run(["openssl", "req", "-x509", *named, *made], check=True, capture_output=True)
+
+
+def test_tls_parameters_are_passed_on_and_a_wrong_root_is_refused(
+    over_tls: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PG-18: and what is said of the certificate says no secret, at once."""
+    url, other = over_tls
+    migrate.upgrade(url)
+    assert migrate.current(url).at_head
+    assert rows(url, "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()") == [(True,)]
+    with coordinate.connect(url, agent="alice") as c:
+        c.dispatch(title="t", role="worker")
+        assert "sslmode=verify-full&sslrootcert=" in c.database.engine.address()
+    for wrong, reason in (
+        (re.sub("sslrootcert=.*", f"sslrootcert={other}", url), "certificate verify failed"),
+        (url.replace("localhost", "127.0.0.1"), 'does not match host name "127.0.0.1"'),
+        (re.sub("sslmode=.*", "sslmode=disable", url), "no encryption"),
+    ):
+        tries: list[float] = []
+        monkeypatch.setattr("coordinate.db.engine.time.sleep", tries.append)
+        told = everything_said(wrong)
+        monkeypatch.undo()
+        assert reason in told
+        assert "hush" not in told
+        assert tries == [], "no other try can help"
 
 
 # --- PG-18: a secret is never said ------------------------------------------------------------------------------------
