@@ -176,6 +176,47 @@ def test_readers_go_on_where_they_were(lived: str, other_url: str) -> None:
         ] * len(held)
 
 
+def test_what_humans_and_others_said_and_nobody_has_read_arrives_at_the_new_place(
+    board_url: str, other_url: str
+) -> None:
+    """Answers, open asks, boards, learnings and tokens; whoever was handed an answer finishes with it over there."""
+    turn = {"next_step": "Sign it 🚀", "action_owner": "task", "impact": "no release"}
+    with coordinate.connect(as_owner(board_url), agent="alice") as c:
+        c.learnings(agent="bob")
+        c.emit(event_type="learned", message="größe matters")
+        parked = c.claim_task(task=c.dispatch(title="Which?", role="worker").task.id)
+        asked = {
+            "unread": c.ask(title="größe?", action_owner="task", impact="all", task=parked, blocking=True).ask.id,
+            "handed": c.ask(title="長さ?", action_owner="task", impact="much", project="other").ask.id,
+            "open": c.ask(title="still?", action_owner="task", impact="some").ask.id,
+        }
+        c.respond(ask=asked["handed"], text="first", agent="henry")
+        assert [ask.id for ask in c.pending(project="other").responses] == [asked["handed"]]
+        c.respond(ask=asked["unread"], text="größe 🚀", agent="henry")
+        c.board_row(title="Release", label="Sign", status="blocked", **turn)
+        row = c.board_get(title="Release").rows[0]
+        c.respond(ask=row.turn.ask_id, kind="handled", agent="henry")
+        secret = c.create_token(name="door", role="worker").secret
+    move.move(as_owner(board_url), other_url)
+    with coordinate.connect(other_url, agent="alice") as c:
+        said = {ask.id: ask.response for ask in c.pending().responses}
+        assert {name for name, ask in asked.items() if ask in said} == {"unread", "handed"}
+        assert said[asked["unread"]].text == "größe 🚀"
+        assert said[row.turn.ask_id].kind == "handled"
+        assert c.acknowledge(ask=asked["handed"], response_seq=1, outcome="done").ask.outcome == "done"
+        claim = c.claim_next(role="worker")
+        assert claim.task.id == parked.task.id, "reserved for who asked"
+        assert c.board_get(title="Release").rows[0].turn.ask_id == row.turn.ask_id
+        assert [event.message for event in c.learnings(agent="bob").events] == ["größe matters"]
+        assert c.learnings(agent="bob").events == ()
+        assert c.authenticate(secret=secret).agent == "door"
+        c.respond(ask=asked["open"], text="now", agent="henry")
+        assert c.ask(title="next", action_owner="task", impact="some").ask.number > int(
+            row.turn.ask_id.removeprefix("ASK-")
+        )
+        assert c.examine() == []
+
+
 def test_what_was_live_at_the_fence_gets_the_time_back_and_what_was_not_does_not(lived: str, other_url: str) -> None:
     with coordinate.connect(lived, agent="dave") as c:
         dead = c.claim_task(task=c.dispatch(title="Dead", role="dead").task.id).task.id
