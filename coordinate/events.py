@@ -54,15 +54,13 @@ def append(
     )
 
 
-def _said(value: Any) -> Iterator[str]:
+def _said(value: dict[str, Any] | list[Any]) -> Iterator[str]:
     """The texts of a JSON value as they are, however deep: what a search looks through."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list):
-        for item in value:
+    for item in value.values() if isinstance(value, dict) else value:
+        if isinstance(item, dict | list):
             yield from _said(item)
-    elif value is not None:
-        yield str(value)
+        elif item is not None:
+            yield str(item)
 
 
 def emit(

@@ -62,7 +62,7 @@ SETTLE_BATCH = 1_000
 RESTORED = "the board was put back to an earlier day"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Look:
     """What a look at the queue gave. `more`: a bound was reached, look again. `locked`: others have what is left."""
 
@@ -181,7 +181,7 @@ def claim_task(
     return _with_responses(tx, claims.claimed(tx, [held], agent, session), agent, session)[0]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Looking:
     """One look at a queue, with the projects whose scopes it has locked: always in one order, so that none waits
     for another in a circle."""

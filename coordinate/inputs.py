@@ -78,8 +78,11 @@ def name(value: object, field: str) -> str:
 
     Names are compared, so what looks the same must be the same: no invisible characters, and `é` however it was typed.
     """
-    checked = unicodedata.normalize("NFC", line(value, field, limit=NAME_MAX))
-    if not checked.isascii() and any(unicodedata.category(character) == "Cf" for character in checked):
+    checked = line(value, field, limit=NAME_MAX)
+    if checked.isascii():
+        return checked
+    checked = unicodedata.normalize("NFC", checked)
+    if any(unicodedata.category(character) == "Cf" for character in checked):
         raise refuse(field, f"{field} must not contain invisible characters")
     return line(checked, field, limit=NAME_MAX)
 

@@ -8,12 +8,12 @@ Every end writes its event, addressed to the former holder, and puts the tasks t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from coordinate import counters, events, inputs, paths
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import InvalidState
+from coordinate.frozen import dataclass
 from coordinate.records import Conflict, Lease
 
 TTL_SECONDS = 900
@@ -25,7 +25,7 @@ def lock_scopes(tx: Tx, project: str) -> None:
     tx.where_needed("scopes_lock", project=project)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Caller:
     """Whose leases are no conflict: those of the session, of the task that is held, or whose fence its agent shows.
 
@@ -258,7 +258,7 @@ def _log_end(tx: Tx, lease: Lease, reason: str, by: str) -> None:
 
 def lease_of(row: Row) -> Lease:
     kept = row._asdict()
-    return Lease(**{name: kept[name] for name in Lease.__slots__})
+    return Lease(**{name: kept[name] for name in Lease.__match_args__})
 
 
 def log(tx: Tx, event_type: str, leases: Sequence[Lease], *, agent: str, **more: str | None) -> None:

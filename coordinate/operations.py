@@ -68,7 +68,7 @@ MAY: dict[str, set[str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Caller:
     """Who calls, as a token or the owner of the process says; never as an argument says."""
 
@@ -78,7 +78,7 @@ class Caller:
     token: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Parameter:
     name: str
     annotation: str
@@ -93,7 +93,7 @@ class Parameter:
         return shown
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Operation:
     """One line of the list. `looks` is True when it only reads."""
 

@@ -12,7 +12,7 @@ from typing import Any
 from coordinate.frozen import dataclass
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Task:
     """A unit of work. `depends_on` holds the ids it waits or waited for; `result` is what its completion said."""
 
@@ -58,7 +58,7 @@ class Task:
         return f"{self.id}@{self.attempt}" if self.assigned_agent else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Dependency:
     """Something a task waits or waited for. `reachable` is False when it was cancelled and so cannot be met."""
 
@@ -73,7 +73,7 @@ class Dependency:
         return self.met or self.status != "CANCELLED"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Response:
     """What a human said or did about an ask: answer, clarify, decline, handled; or withdrawn, what they took back.
 
@@ -93,7 +93,7 @@ class Response:
     outdated: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ask:
     """Something only a human can give. `response` is what they said last, None while it is their turn.
 
@@ -143,7 +143,7 @@ class Ask:
     response: Response | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Asked:
     """An ask that was opened; `already`: its `dedup_key` is live, or this very call was made before: this is that."""
 
@@ -151,7 +151,7 @@ class Asked:
     already: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Responded:
     """What a response did. `already`: this client action came before, or it is taken back already; nothing was
     written."""
@@ -161,7 +161,7 @@ class Responded:
     already: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Acknowledged:
     """An ask that the agent side has finished with; `already` when the same acknowledgement came before."""
 
@@ -169,7 +169,7 @@ class Acknowledged:
     already: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Annotation:
     """What a human says beside an ask or a row, `about` which one: to be known, not to be waited for."""
 
@@ -189,7 +189,7 @@ class Annotation:
     about: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Delivery:
     """That a session (or an agent without one) was handed a response, when first and last, and how often."""
 
@@ -203,7 +203,7 @@ class Delivery:
     last_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pending:
     """What humans have said to a session: responses until each is acknowledged, annotations once.
 
@@ -216,7 +216,7 @@ class Pending:
     next: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AskView:
     """All about one ask: what was said, who was handed it, what stands beside it, and the earlier asks of its place."""
 
@@ -227,7 +227,7 @@ class AskView:
     steps: tuple[Ask, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GivenRow:
     """A row of a board as an agent writes it, known by its `label`. What is None keeps its value; '' or [] clears it.
 
@@ -250,7 +250,7 @@ class GivenRow:
     response_seq: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Board:
     """A titled table of rows that a human watches. `revision` moves with its list of rows and its status."""
 
@@ -268,7 +268,7 @@ class Board:
     archived_by: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Progress:
     """How many rows stand where; `fraction` = (done + half of partial) / (all but na), None when no row counts."""
 
@@ -281,7 +281,7 @@ class Progress:
     fraction: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RowWritten:
     """A row after a write: the `revision` to show next time, and the ask that makes it blocked."""
 
@@ -294,7 +294,7 @@ class RowWritten:
     changed: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BoardWritten:
     """What a write left: the board with its revision, each row that was named, and the labels set aside."""
 
@@ -304,7 +304,7 @@ class BoardWritten:
     progress: Progress
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Turn:
     """That it is a human's turn: the live ask, what they said last (None: nothing yet), who was handed it."""
 
@@ -319,7 +319,7 @@ class Turn:
     taken_until: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BoardRow:
     """A row; while it is blocked, whose `turn` it is. With `full` its earlier steps, the latest first."""
 
@@ -347,7 +347,7 @@ class BoardRow:
     steps: tuple[Ask, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BoardView:
     """A board with its rows in order; `set_aside` only with `full`."""
 
@@ -357,7 +357,7 @@ class BoardView:
     set_aside: tuple[BoardRow, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BoardSummary:
     """A board in a list: how far it is, and how many of a human's words on it nobody was handed."""
 
@@ -366,7 +366,7 @@ class BoardSummary:
     unseen: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Claim:
     """A task that is now the caller's: show `handle` with every verb that follows.
 
@@ -383,7 +383,7 @@ class Claim:
     ask: Ask | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Done:
     """The answer of a holder's verb that ends the hold. `already` is True when the same handle had done it before."""
 
@@ -391,7 +391,7 @@ class Done:
     already: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Dispatched:
     """A task that was dispatched; `already` is True when its `dedup_key` was used before: this is that task."""
 
@@ -399,7 +399,7 @@ class Dispatched:
     already: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cancelled:
     """A cancelled task, who held it, and who now waits for what will never come."""
 
@@ -408,7 +408,7 @@ class Cancelled:
     stranded: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Outcome:
     """One line of a batch: the task, or why it was refused (`error`, `code`)."""
 
@@ -420,7 +420,7 @@ class Outcome:
     code: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Note:
     id: int
     task_id: str
@@ -430,7 +430,7 @@ class Note:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HistoryEntry:
     id: int
     task_id: str
@@ -441,7 +441,7 @@ class HistoryEntry:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Attempt:
     """One holding of a task by one agent."""
 
@@ -455,7 +455,7 @@ class Attempt:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scope:
     """A pattern of paths that a task means to change."""
 
@@ -463,7 +463,7 @@ class Scope:
     mode: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TaskView:
     """A task's whole story, newest first; `more_notes` and `more_history` give the `before` of the next page."""
 
@@ -478,7 +478,7 @@ class TaskView:
     more_history: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TaskPage:
     """A page of tasks; `next` is the cursor of the next page, or None at the end."""
 
@@ -486,7 +486,7 @@ class TaskPage:
     next: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ExportedTask:
     """Everything of one task, for `export`."""
 
@@ -497,7 +497,7 @@ class ExportedTask:
     scopes: tuple[Scope, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reason:
     """One thing that something waits for: a stable `code`, a sentence, and when it ends by itself, if it does."""
 
@@ -507,7 +507,7 @@ class Reason:
     until: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Why:
     """What something waits for. `ready` (or claimable) is True when it waits for nothing."""
 
@@ -517,7 +517,7 @@ class Why:
     reasons: tuple[Reason, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Stats:
     """Counts; `by_role` has the 100 roles with most tasks, `more_roles` says how many others there are."""
 
@@ -528,7 +528,7 @@ class Stats:
     more_roles: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Day:
     """One day of the burn-down (UTC); `open` is what was left at its end."""
 
@@ -539,7 +539,7 @@ class Day:
     open: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Finished:
     """A task that ended, with who held it last and since when; None where nobody ever did."""
 
@@ -556,7 +556,7 @@ class Finished:
     started_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Effort:
     """How many attempts ended how, by day (UTC, also days without any) and by agent, those with most first."""
 
@@ -564,7 +564,7 @@ class Effort:
     by_agent: dict[str, dict[str, int]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Status:
     by_status: dict[str, int]
     by_role: dict[str, int]
@@ -577,14 +577,14 @@ class Status:
     more_roles: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LintIssue:
     task_id: str
     severity: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pruned:
     events_deleted: int
     history_deleted: int
@@ -592,14 +592,14 @@ class Pruned:
     dry_run: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Project:
     name: str
     lease_seconds: int | None
     max_attempts: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Event:
     """One line of the log. `id` is its position in the one order; None while it is not numbered yet (Postgres)."""
 
@@ -613,7 +613,7 @@ class Event:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Gap:
     """Events that were pruned before the consumer read them: from, through (positions), and how many."""
 
@@ -622,7 +622,7 @@ class Gap:
     lost: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EventBatch:
     """What a consumer is handed: events after what it acknowledged. `redelivered` of them were handed out before."""
 
@@ -634,7 +634,7 @@ class EventBatch:
     gap: Gap | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Learnings:
     """What others said since the caller last asked, oldest first, and how much more of it waits."""
 
@@ -643,7 +643,7 @@ class Learnings:
     gap: Gap | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class News:
     """What a wait ended with: whether there is work of the role (None: not asked), the caller's asks that humans have
     answered and nobody was handed, and what others said, with how much more of it waits."""
@@ -659,14 +659,14 @@ class News:
         return not (self.work or self.answers or self.said)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cursor:
     consumer: str
     delivered: int
     acknowledged: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Agent:
     """A durable name; `live_sessions` of its sessions gave a sign of life lately."""
 
@@ -678,7 +678,7 @@ class Agent:
     last_seen: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Session:
     """One run of an agent; callers show its `id` ($COORDINATE_SESSION). Two of one name are two holders."""
 
@@ -699,7 +699,7 @@ class Session:
     live: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Lease:
     """A hold on a scope or a lock. `fence` rises with every grant; `expires_at` is None for an open worktree's."""
 
@@ -721,7 +721,7 @@ class Lease:
     release_reason: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Conflict:
     """Why a scope is not granted: the pattern asked for, and what another holds that one path could match both.
 
@@ -739,7 +739,7 @@ class Conflict:
     ends: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scopes:
     """The answer to a claim or a check of scopes: granted, or the conflicts as data and nothing written.
 
@@ -752,7 +752,7 @@ class Scopes:
     more: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Lost:
     """What a session lost since it was last told: leases that ended, and claims whose time was over (handles)."""
 
@@ -760,7 +760,7 @@ class Lost:
     claims: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Swept:
     """What a sweep ended: stale sessions, leases, claims taken back, asks without an answer in their time.
 
@@ -774,7 +774,7 @@ class Swept:
     more: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Worktree:
     """A working copy in which a task's changes live until merged or aborted."""
 
@@ -793,7 +793,7 @@ class Worktree:
     close_reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OpenedWorktree:
     """A worktree with the scopes it holds; or None and the conflicts (the first 100, then `more`), nothing written."""
 
@@ -803,13 +803,13 @@ class OpenedWorktree:
     more: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Applied:
     event_key: str
     applied_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Token:
     """What lets a client in as an agent or a human, with a role. The secret itself is kept nowhere."""
 
@@ -825,7 +825,7 @@ class Token:
     revoked_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NewToken:
     """A token that was just made, and its `secret`, which is told this once."""
 
@@ -833,7 +833,7 @@ class NewToken:
     secret: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Finding:
     """Something of an adopted board that could not come over as it was: where, what, its value, what was done."""
 
@@ -844,7 +844,7 @@ class Finding:
     done: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Adopted:
     """What an adoption brought over: rows `found` in the source and `carried` to the board, per table.
 
@@ -863,7 +863,7 @@ class Adopted:
     next_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Symptom:
     """Something of a board that cannot be, of one `kind`: what it means, the first things it was `found` in, how many.
 
@@ -882,7 +882,7 @@ class Symptom:
     repaired: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Settled:
     """What ended when a board was put back to an earlier day.
 
@@ -894,7 +894,7 @@ class Settled:
     known: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Restored:
     """What a backup put in a board's place: rows of each table, what ended, and where what it replaced is `kept`."""
 

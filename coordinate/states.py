@@ -56,7 +56,7 @@ ROW_STATUSES = ("tracked", "partial", "missing", "na", "done", "blocked")
 TOKEN_ROLES = ("worker", "reviewer", "manager", "human", "admin")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Move:
     """One legal move: `verb` takes a task from any of `sources` to `target`; `action` names it in the history,
     `event` in the log, and `outcome` is how it ends the open attempt ('' = it leaves attempts alone)."""

@@ -129,6 +129,19 @@ def open_engine(target: str, *, create: bool, patience: float, synchronous: str,
 NO_WAL = {"9p", "virtiofs", "nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "fuse.smbnetfs", "vboxsf", "prl_fs"}
 
 
+class _Connection(sqlite3.Connection):
+    """One that remembers how long it waits for others, so that it is told only when that changes."""
+
+    wal = False
+    _patience = -1.0
+
+    def be_patient(self, seconds: float) -> None:
+        """Wait so long for a lock that another has."""
+        if seconds != self._patience:
+            self.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
+            self._patience = seconds
+
+
 class SQLite:
     """One file. Writers begin immediate, so that what they read is what they change; readers take no write lock."""
 
@@ -164,7 +177,7 @@ class SQLite:
     def address(self) -> str:
         return str(self.path)
 
-    def connect(self) -> sqlite3.Connection:
+    def connect(self) -> _Connection:
         """Open the file. Raises `NoBoard` when it is not there and may not be made."""
         if not self.create and not self.path.exists():
             raise errors.NoBoard(
@@ -180,7 +193,7 @@ class SQLite:
         self._set_up(connection)
         return connection
 
-    def _open(self) -> sqlite3.Connection:
+    def _open(self) -> _Connection:
         # A file: address, so that SQLite makes no file unasked; quoted, so that # ? % in a path stay a path's.
         mode = "rwc" if self.create else "rw"
         address = f"file:{quote(os.fsencode(self.path))}?mode={mode}"
@@ -191,9 +204,10 @@ class SQLite:
             isolation_level=None,  # autocommit: we say BEGIN ourselves
             check_same_thread=False,
             cached_statements=256,
+            factory=_Connection,
         )
 
-    def _set_up(self, connection: sqlite3.Connection) -> None:
+    def _set_up(self, connection: _Connection) -> None:
         deadline = time.monotonic() + self.patience
         while True:
             try:
@@ -210,7 +224,7 @@ class SQLite:
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute(f"PRAGMA synchronous = {self.synchronous}")
 
-    def _choose_journal(self, connection: sqlite3.Connection) -> None:
+    def _choose_journal(self, connection: _Connection) -> None:
         """WAL wherever the storage can carry it; elsewhere a rollback journal, said once, and just as exclusive."""
         now = str(connection.execute("PRAGMA journal_mode").fetchone()[0])
         storage = file_system_of(self.path.parent)
@@ -220,6 +234,7 @@ class SQLite:
             return
         if now != wanted:
             now = str(connection.execute(f"PRAGMA journal_mode = {wanted}").fetchone()[0])
+        connection.wal = now == "wal"
         if now != "wal":
             where = f"file system {storage}" if storage in NO_WAL else "this storage"
             self.warnings.append(
@@ -238,13 +253,14 @@ class SQLite:
     def usable(self, connection: sqlite3.Connection) -> bool:
         return not connection.in_transaction
 
-    def begin(self, connection: sqlite3.Connection, *, writes: bool) -> None:
+    def begin(self, connection: _Connection, *, writes: bool) -> None:
         if writes:
             self._begin_write(connection)
         else:
+            connection.be_patient(self.patience)
             connection.execute("BEGIN")
 
-    def _begin_write(self, connection: sqlite3.Connection) -> None:
+    def _begin_write(self, connection: _Connection) -> None:
         """Wait for our turn at the gate, then for the write lock. SQLite's own wait lets writers starve: it sleeps up
         to 100 ms at a time, while those who just came in look at once.
 
@@ -252,7 +268,7 @@ class SQLite:
         """
         started = time.monotonic()
         self.gate.enter()
-        connection.execute("PRAGMA busy_timeout = 0")
+        connection.be_patient(0)
         try:
             while True:
                 first = self.gate.wait(started + self.patience - time.monotonic())
@@ -268,7 +284,8 @@ class SQLite:
                     pause = 0.001 if self.gate.entered else max(0.002, 0.02 - waited / 10)
                     time.sleep(random.uniform(0.5, 1.5) * pause)
         finally:
-            connection.execute(f"PRAGMA busy_timeout = {int(self.patience * 1000)}")
+            if not connection.wal:  # else a commit waits for nobody
+                connection.be_patient(self.patience)
 
     def leave(self) -> None:
         self.gate.leave()
@@ -282,6 +299,8 @@ class SQLite:
 
     def binder(self, statement: Statement) -> tuple[str, Binder]:
         encoders = [(name, _SQLITE_IN[kind]) for name, kind in statement.takes.items() if kind in _SQLITE_IN]
+        if not encoders:
+            return statement.sql, _as_they_are
 
         def bind(params: Params) -> Params:
             for name, encode in encoders:
@@ -295,8 +314,7 @@ class SQLite:
         kinds = enumerate(statement.gives.values())
         return [(index, _SQLITE_OUT[kind]) for index, kind in kinds if kind in _SQLITE_OUT]
 
-    def execute(self, connection: sqlite3.Connection, sql: str, params: Params) -> sqlite3.Cursor:
-        return connection.execute(sql, params)
+    execute = staticmethod(sqlite3.Connection.execute)
 
     def execute_many(self, connection: sqlite3.Connection, sql: str, params: Sequence[Params]) -> None:
         connection.executemany(sql, params)
@@ -402,6 +420,10 @@ def format_instant(moment: datetime) -> str:
 
 
 _dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
+def _as_they_are(params: Params) -> Params:
+    return params
 
 
 _SQLITE_IN: dict[str, Callable[[Any], Any]] = {"instant": format_instant, "json": _dump, "list": _dump, "boolean": int}

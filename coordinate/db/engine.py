@@ -13,8 +13,9 @@ import threading
 import time
 import weakref
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, Protocol, TypeVar, cast
 
 from coordinate import errors
@@ -42,20 +43,22 @@ class Row(Protocol):
 class _Prepared:
     """A statement made ready for one engine: text, binder, column names, decoders."""
 
-    __slots__ = ("bind", "decoders", "make", "sql")
+    __slots__ = ("bind", "row", "sql")
 
     def __init__(self, engine: Engine, statement: Statement) -> None:
         self.sql, self.bind = engine.binder(statement)
-        self.decoders = engine.decoders(statement)
-        self.make: Callable[[Iterable[Any]], Any] = namedtuple("Row", tuple(statement.gives))._make  # type: ignore[attr-defined]
+        # Without a call of Python's for each row, as its own `_make` would be.
+        make: Callable[[Iterable[Any]], Any] = partial(tuple.__new__, namedtuple("Row", tuple(statement.gives)))
+        decoders = engine.decoders(statement)
 
-    def row(self, values: Iterable[Any]) -> Row:
-        if self.decoders:
-            values = list(values)
-            for index, decode in self.decoders:
+        def decoded(raw: Iterable[Any]) -> Row:
+            values = list(raw)
+            for index, decode in decoders:
                 if values[index] is not None:
                     values[index] = decode(values[index])
-        return cast("Row", self.make(values))
+            return cast("Row", make(values))
+
+        self.row: Callable[[Iterable[Any]], Row] = decoded if decoders else make
 
 
 class Tx:
@@ -64,6 +67,7 @@ class Tx:
     def __init__(self, database: Database, connection: Any, *, writes: bool = False) -> None:
         self._database = database
         self._connection = connection
+        self._run_on = database.engine.execute
         self._writes = writes
         self.events: list[dict[str, Any]] = []
         self._topics: set[str] = set()
@@ -77,13 +81,13 @@ class Tx:
     def all(self, name: str, /, **params: Any) -> list[Row]:
         """All rows of a statement; every statement that can return many has a limit."""
         statement = self._database.prepared(name)
-        return [statement.row(raw) for raw in self._execute(statement, params)]
+        return list(map(statement.row, self._execute(statement, params)))
 
     def ask(self, name: str, /, **params: Any) -> Callable[[], list[Row]]:
         """Ask now and have all rows later, by calling what is returned: on a network the next question goes along."""
         statement = self._database.prepared(name)
         asked = self._execute(statement, params)
-        return lambda: [statement.row(raw) for raw in asked]
+        return lambda: list(map(statement.row, asked))
 
     def run(self, name: str, /, **params: Any) -> None:
         """Run for the effect. Where that saves a round trip, an error of it is met by a later statement."""
@@ -123,7 +127,38 @@ class Tx:
         self.run_many("event_append", self.events)
 
     def _execute(self, statement: _Prepared, params: dict[str, Any]) -> Any:
-        return self._database.engine.execute(self._connection, statement.sql, statement.bind(params))
+        return self._run_on(self._connection, statement.sql, statement.bind(params))
+
+
+class _AtWork:
+    """The threads that have a connection in use, each for the time of a `with`; a stop lets no more begin."""
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self.count = 0
+        self._lock = lock
+        self._changed = threading.Condition(lock)
+        self._stopped = False
+
+    def __enter__(self) -> None:
+        with self._lock:
+            while self._stopped:
+                self._changed.wait()
+            self.count += 1
+
+    def __exit__(self, *raised: object) -> None:
+        with self._lock:
+            self.count -= 1
+            if self._stopped:
+                self._changed.notify_all()
+
+    def stop(self, seconds: float) -> None:
+        """Let nobody begin, and wait so long for those who did; with the lock held, as the next one."""
+        self._stopped = True
+        self._changed.wait_for(lambda: self.count == 0, seconds)
+
+    def go_on(self) -> None:
+        self._stopped = False
+        self._changed.notify_all()
 
 
 class Database:
@@ -137,9 +172,7 @@ class Database:
         self._prepared: dict[str, _Prepared] = {}
         self._idle: list[tuple[Any, object]] = []
         self._lock = threading.Lock()
-        self._quiet = threading.Condition(self._lock)
-        self._at_work = 0
-        self._forking = False
+        self._at_work = _AtWork(self._lock)
         self._line = self._new_line()
         self._closed = False
         self._reached = False
@@ -167,7 +200,7 @@ class Database:
         pause = 0.005
         while True:
             try:
-                with self._working():
+                with self._at_work:
                     if writes and self._line is not None:
                         call = self._line.perform(work, self._transact)
                     else:
@@ -298,7 +331,7 @@ class Database:
 
     def wait(self, seconds: float) -> None:
         """Return when the board may have changed, or after `seconds`."""
-        with self._working():
+        with self._at_work:
             self.engine.wait(seconds)
 
     def close(self) -> None:
@@ -314,39 +347,24 @@ class Database:
     # the child would take the parent's file locks for its own: the parent, closing, would see nobody else and remove
     # the log that the child goes on writing to, and with it what the child commits.
 
-    @contextmanager
-    def _working(self) -> Iterator[None]:
-        """Have a connection in use; a fork by another thread waits for the end of it."""
-        with self._quiet:
-            self._quiet.wait_for(lambda: not self._forking)
-            self._at_work += 1
-        try:
-            yield
-        finally:
-            with self._quiet:
-                self._at_work -= 1
-                self._quiet.notify_all()
-
     def before_fork(self) -> None:
         """Wait for threads at work (up to 5 s), close what is idle, and hold the lock until the fork is over."""
-        with self._quiet:
-            self._forking = True
-            self._quiet.wait_for(lambda: self._at_work == 0, FORK_PATIENCE_SECONDS)
+        with self._lock:
+            self._at_work.stop(FORK_PATIENCE_SECONDS)
             idle, self._idle = self._idle, []
         for connection, _ in idle:
             self.engine.close(connection)
-        if self._at_work == 0:
+        if self._at_work.count == 0:
             self.engine.before_fork()
         self._lock.acquire()
 
     def after_fork(self, *, child: bool) -> None:
         """Go on; in the child nobody is at work, since other threads do not go through a fork."""
-        self._forking = False
         if child:
-            self._at_work = 0
+            self._at_work.count = 0
             self._line = self._new_line()
             self.engine.after_fork()
-        self._quiet.notify_all()
+        self._at_work.go_on()
         self._lock.release()
 
 

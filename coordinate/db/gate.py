@@ -41,7 +41,7 @@ class Gate:
     def __init__(self, board: Path, *, wanted: bool = True) -> None:
         self.useful = wanted and AVAILABLE
         self._board = Path(os.path.realpath(board))
-        self._path = self._board.with_name(self._board.name + "-gate")
+        self._path = str(self._board) + "-gate"
         self._file: int | None = None
         self._number: int | None = None
         self._usher: _Usher | None = None
@@ -112,7 +112,7 @@ class Gate:
     def _find(self, *, make: bool) -> None:
         """Open the file that is there now; another may have come in its place."""
         try:
-            there = self._path.lstat()
+            there = os.lstat(self._path)
         except FileNotFoundError:
             there = None
         if self._file is not None:

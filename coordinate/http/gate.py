@@ -52,7 +52,7 @@ HEADERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rules:
     """Which names the server answers to (`name:port`), over which scheme, and how many requests a second one caller
     may make. `local` is the secret of whoever started it, who needs no token; '' is nobody."""

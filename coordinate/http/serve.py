@@ -19,7 +19,7 @@ from coordinate.service import Coordinator
 GRACE_SECONDS = 5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Serving:
     """Where it is served. `sign_in` lets whoever started it in with a browser; None where tokens alone do."""
 

@@ -39,7 +39,7 @@ STORY_MAX = 100
 _RESPONSE = "response_"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Content:
     """What is asked, in checked values; made by `content_of`."""
 
@@ -132,7 +132,7 @@ def options_of(options: Sequence[Json | str] | None) -> list[Json] | None:
 # --- open -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Place:
     """Where an ask hangs: on a task, on a row, or (both empty) alone."""
 

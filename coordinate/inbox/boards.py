@@ -212,7 +212,7 @@ def board_advance(
 # --- the steps of a write, in the order they are taken ----------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Hand:
     """Who writes to which board; it is locked."""
 
@@ -222,7 +222,7 @@ class _Hand:
     session: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Written:
     """A row as it is now, and where it stood before ('' = it was not there)."""
 

@@ -28,7 +28,7 @@ WORDLESS = ("decline", "handled")
 KEY_MAX = 200
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Action:
     """Which deed of which client it is, so that a retry does nothing and a late one is not applied."""
 
@@ -48,7 +48,7 @@ def action_of(client_id: str | None, client_seq: int | None, action_id: str | No
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Said:
     """A response in checked values."""
 

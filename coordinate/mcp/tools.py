@@ -58,7 +58,7 @@ PROFILES: dict[str, tuple[str, ...]] = {
 LIMITS = {"list_tasks": 20, "list_events": 20, "mine": 20}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tool:
     """One tool: an operation under its name; without one, a tool of the door's own."""
 

@@ -9,12 +9,12 @@ taken, and until somebody takes it, the verb that shows its handle may still ren
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 
 from coordinate import inputs, leases
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import CoordinateError, Held, InvalidInput, InvalidState, NotReady, StaleClaim, UnmetDependencies
+from coordinate.frozen import dataclass
 from coordinate.records import Claim, Dependency, Done, Lease, Outcome, Task
 from coordinate.states import (
     BLOCKED,
@@ -40,7 +40,7 @@ OnExpiry = Callable[[Tx, Row, str], None]
 # --- taking: the steps, which `flows.py` puts together with the scopes of a task -------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Queue:
     """Which queue a claim looks at, in checked values: the statement and what it takes."""
 
@@ -229,7 +229,7 @@ def _claims(tx: Tx, rows: list[Row], agent: str) -> list[Claim]:
     waits: dict[str, list[Dependency]] = {row.id: [] for row in rows}
     for edge in story.dependency_rows(tx, list(waits)):
         waits[edge.task_id].append(story.dependency_of(edge))
-    holding = tuple(f"{row.id}@{row.attempt}" for row in held())
+    holding = tuple([row.handle for row in held()])
     return [
         Claim(
             f"{row.id}@{row.attempt}",

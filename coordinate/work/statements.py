@@ -937,7 +937,7 @@ add(
 add(
     "handles_held",
     "The handles of what an agent holds now; answered from the index and the row's attempt.",
-    select(t.id, t.attempt)
+    select((t.id + const("@") + cast(t.attempt, Text)).label("handle"))
     .where(_HELD, t.assigned_agent == given_text("agent"))
     .order_by(t.number)
     .limit(given_integer("limit")),

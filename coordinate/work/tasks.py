@@ -38,7 +38,7 @@ STORY_MAX = 1_000_000
 # --- dispatch ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _New:
     """A task about to be written; every value has been checked."""
 

@@ -225,7 +225,7 @@ def test_a_forked_child_holds_no_place_of_its_parents(sqlite_board: str, monkeyp
             c.emit(event_type="came")
             engine = c.database.engine
             assert isinstance(engine, SQLite) and engine.gate.enter(make=True)
-            c.database._at_work = 1
+            c.database._at_work.count = 1
             if os.fork() == 0:
                 over.wait(60)
                 os._exit(0)

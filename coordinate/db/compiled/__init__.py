@@ -11,7 +11,7 @@ from pathlib import Path
 from coordinate.frozen import dataclass
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Statement:
     """One statement: its text with `:name` binds, and the kinds of its parameters and of its result columns."""
 

@@ -2184,8 +2184,8 @@ LIMIT :limit;
 -- name: handles_held
 -- why: The handles of what an agent holds now; answered from the index and the row's attempt.
 -- takes: agent text, limit integer
--- gives: id text, attempt integer
-SELECT tasks.id, tasks.attempt
+-- gives: handle text
+SELECT tasks.id || '@' || CAST(tasks.attempt AS TEXT) AS handle
 FROM tasks
 WHERE tasks.status = 'IN_PROGRESS' AND tasks.assigned_agent = :agent
 ORDER BY tasks.number
