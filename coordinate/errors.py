@@ -331,6 +331,14 @@ class MigrationBlocked(CoordinateError):
     http_status = 503
 
 
+class NotDelivered(CoordinateError):
+    """A webhook's address did not accept what was sent; the message says what it answered."""
+
+    code = "not_delivered"
+    exit_status = 5
+    http_status = 502
+
+
 # --- 6: no board here, or not the schema this program knows -----------------------------------------------------------
 
 

@@ -39,6 +39,7 @@ SHOWN = [
     DOCS / "mcp.md",
     DOCS / "serve.md",
     DOCS / "wake.md",
+    DOCS / "webhooks.md",
     DOCS / "howto-transactions.md",
 ]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -169,6 +169,12 @@ TOKEN: Table = {
     "revoke": ("tokens", "revoke", "End a token at once."),
 }
 
+WEBHOOK: Table = {
+    "list": ("webhook", "list_webhooks", "Say how each webhook stands."),
+    "test": ("webhook", "test", "Send a webhook a test."),
+    "run": ("webhook", "run", "Deliver webhooks without a server."),
+}
+
 DB: Table = {
     "where": ("database", "where", "Say which board is meant, and why."),
     "upgrade": ("database", "upgrade", "Bring a board to the newest schema; makes it if it is not there."),
@@ -211,6 +217,7 @@ ROOT: Table = {
     "skill": ("init", "skill", "Skills for agents."),
     "serve": ("serve", "serve", "Serve MCP, a JSON API and events over HTTP."),
     "token": ("root", "token", "Tokens that let clients of the server in."),
+    "webhook": ("root", "webhook", "Webhooks: events sent to an address."),
     "mcp": ("serve", "mcp", "Serve an MCP client over stdin and stdout."),
     "demo": ("demo", "demo", "Watch many agents share one board, and check the promises."),
     "bench": ("demo", "bench", "Measure this machine."),
@@ -235,6 +242,7 @@ GROUPS: dict[str, Table] = {
     "guard": GUARD,
     "harness": HARNESS,
     "token": TOKEN,
+    "webhook": WEBHOOK,
     "db": DB,
     "lock": LOCK,
     "counter": COUNTER,
@@ -321,6 +329,7 @@ board = LazyGroup("board", BOARD, help=ROOT["board"][2])
 guard = LazyGroup("guard", GUARD, help=ROOT["guard"][2])
 harness = LazyGroup("harness", HARNESS, help=ROOT["harness"][2])
 token = LazyGroup("token", TOKEN, help=ROOT["token"][2])
+webhook = LazyGroup("webhook", WEBHOOK, help=ROOT["webhook"][2])
 db = LazyGroup("db", DB, help=ROOT["db"][2])
 root = LazyGroup(
     "coordinate",

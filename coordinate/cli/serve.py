@@ -45,13 +45,16 @@ def mcp(call: Call, profile: str, init: bool) -> None:
 def serve(call: Call, host: str, port: int, names: tuple[str, ...], https: bool, rate: float) -> None:
     """Serve a page for people, MCP, a JSON API, the log as it grows and figures over HTTP, until a signal comes.
 
-    The answer, printed when it listens, says where, and on this machine holds a link that signs a browser in.
+    The answer, printed when it listens, says where, and on this machine holds a link that signs a browser in. It
+    delivers the webhooks of config.toml along the way.
     """
     _need("mcp", "starlette", "uvicorn", "jinja2")
+    from coordinate import config, webhooks
     from coordinate.http.serve import serve as run
     from coordinate.service import connect
 
-    with connect(call.target()) as board:
+    hooks = webhooks.configured(config.locate(call.target()))
+    with connect(call.target()) as board, webhooks.delivering(board, hooks, call.warn):
         for warning in dict.fromkeys(board.database.warnings):
             call.warn(warning)
         run(board, host=host, port=port, names=names, https=https, rate=rate, owner=call.agent, tell=call.show)

@@ -1,0 +1,333 @@
+"""Webhooks as who receives them has it: a real server that answers, fails, hangs, and a deliverer that is killed."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinate import Coordinator, config, errors, webhooks
+from tests.doors.command import Command
+from tests.doors.server import serving
+
+ON_A_FILE = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+KEY = bytes(range(32))
+SECRET = "whsec_" + base64.b64encode(KEY).decode()
+
+
+class Endpoint:
+    """Receives webhooks: `answer` says the status of a request, and may take its time."""
+
+    def __init__(self) -> None:
+        self.received: list[tuple[str, dict[str, str], bytes]] = []
+        self.answer: Callable[[str], int] = lambda path: 204
+        endpoint = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                endpoint.received.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
+                self.send_response(endpoint.answer(self.path))
+                self.send_header("Location", "/elsewhere")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                """Not on the tests' output."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+    def got(self, path: str = "/a") -> list[dict[str, Any]]:
+        return [json.loads(body) for at, _, body in list(self.received) if at == path]
+
+    def ids(self, path: str = "/a") -> list[str]:
+        return [headers["webhook-id"] for at, headers, _ in list(self.received) if at == path]
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    made = Endpoint()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+@pytest.fixture
+def command(board_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.setenv("HOOK_SECRET", SECRET)
+    return Command(board_url, tmp_path)
+
+
+def configure(folder: Path, **tables: str) -> None:
+    """A config.toml with webhooks: name = lines of its table."""
+    (folder / ".coordinate").mkdir(mode=0o700, exist_ok=True)
+    lines = [f'[webhooks.{name}]\nsecret_env = "HOOK_SECRET"\n{table}\n' for name, table in tables.items()]
+    (folder / ".coordinate" / "config.toml").write_text("".join(lines))
+
+
+@contextmanager
+def delivering(command: Command) -> Iterator[Any]:
+    process = command.started("webhook", "run", stderr=None)
+    try:
+        assert process.stdout is not None
+        assert "delivering" in process.stdout.readline()
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def begun(board: Coordinator, *names: str) -> None:
+    """Until each webhook's place in the log is there: it begins at the head."""
+    for name in names:
+        until(lambda name=name: _is_there(board, name))
+
+
+def _is_there(board: Coordinator, name: str) -> bool:
+    try:
+        board.ack(consumer=f"webhook:{name}", position=0)
+    except errors.NotFound:
+        return False
+    return True
+
+
+def until(true: Callable[[], Any], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.05)
+
+
+def let_go(board: Coordinator) -> None:
+    """What the killed one held would end by its time: so that nobody has to wait for that."""
+    for lease in board.list_leases(kind="lock", held_by=webhooks.AGENT):
+        board.acting(agent=webhooks.AGENT).release_lock(name=lease.resource, fence=lease.fence)
+
+
+# --- what is delivered ------------------------------------------------------------------------------------------------
+
+
+@ON_A_FILE
+def test_wanted_events_come_in_order_and_signed(board: Coordinator, command: Command, endpoint: Endpoint) -> None:
+    """Verified as the Standard Webhooks specification says, by nothing of ours."""
+    some = f'url = "{endpoint.url}/a?k=1"\nevents = ["task.*", "note"]\nproject = "api"'
+    configure(command.folder, some=some, all=f'url = "{endpoint.url}/all"')
+    with delivering(command) as process:
+        begun(board, "some", "all")
+        board.dispatch(title="other", role="worker")
+        board.dispatch(title="<b>é", role="worker", project="api")
+        board.emit(event_type="build", project="api")
+        board.emit(event_type="note", project="api", message="last")
+        until(lambda: len(endpoint.got("/a?k=1")) == 2 and len(endpoint.got("/all")) == 4)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+    created, note = endpoint.got("/a?k=1")
+    assert (created["type"], created["data"]["payload"]["title"]) == ("task.created", "<b>é")
+    assert created["timestamp"] == created["data"]["created_at"]
+    assert (note["type"], note["data"]["message"]) == ("note", "last")
+    assert [each["data"]["event"] for each in endpoint.got("/all")] == ["task.created", "task.created", "build", "note"]
+    for _, headers, body in endpoint.received:
+        told = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+        signature = base64.b64encode(hmac.new(KEY, told, hashlib.sha256).digest()).decode()
+        assert headers["webhook-signature"] == f"v1,{signature}"
+        assert abs(time.time() - int(headers["webhook-timestamp"])) < 300
+    assert len(set(endpoint.ids("/all"))) == 4
+
+
+@ON_A_FILE
+def test_who_fails_or_hangs_is_tried_again_and_holds_nobody_up(
+    board: Coordinator, command: Command, endpoint: Endpoint
+) -> None:
+    """A redirect is no answer and is not followed. What fails stands in the log and in the list, with its reason."""
+    healed = threading.Event()
+    never = threading.Event()
+
+    def answer(path: str) -> int:
+        if path == "/hangs":
+            never.wait(60)
+        return 204 if path == "/good" or healed.is_set() else 302
+
+    endpoint.answer = answer
+    names = ("good", "bad", "hangs")
+    configure(command.folder, **{name: f'url = "{endpoint.url}/{name}"\nevents = ["note"]' for name in names})
+    with delivering(command):
+        begun(board, *names)
+        for number in range(3):
+            board.emit(event_type="note", message=f"{number}")
+        until(lambda: len(endpoint.got("/good")) == 3 and len(endpoint.ids("/bad")) >= 2 and endpoint.ids("/hangs"))
+        assert len(set(endpoint.ids("/bad"))) == 1, "the same event, under the same id, and none behind it"
+        stands = {each["name"]: each for each in command("webhook", "list").json}
+        bad = stands["bad"]
+        assert (bad["state"], bad["error"], bad["behind"] >= 3) == ("failing", "it answered 302", True)
+        assert bad["to"] == endpoint.url
+        assert bad["delivered_by_somebody"]
+        assert stands["good"]["state"] == "delivering"
+        healed.set()
+        until(lambda: len(set(endpoint.ids("/bad"))) == 3)
+        until(lambda: command("webhook", "list").json[1]["state"] == "delivering")
+    never.set()
+    assert not endpoint.got("/elsewhere")
+    said = [each.event for each in board.list_events(ref="webhook:bad")]
+    assert said == ["webhook.failing", "webhook.recovered"]
+
+
+@ON_A_FILE
+def test_who_fails_for_long_is_given_up_visibly_and_comes_back(
+    board: Coordinator, command: Command, endpoint: Endpoint
+) -> None:
+    endpoint.answer = lambda path: 500
+    configure(command.folder, bad=f'url = "{endpoint.url}/a"\ngive_up_seconds = 1')
+    with delivering(command):
+        begun(board, "bad")
+        board.emit(event_type="note")
+        until(lambda: command("webhook", "list").json[0]["state"] == "given_up")
+    assert command("webhook", "test", "bad").error["code"] == "not_delivered"
+    endpoint.answer = lambda path: 204
+    assert command("webhook", "test", "bad").json == {"webhook": "bad", "delivered": True}
+    let_go(board)
+    with delivering(command):
+        until(lambda: command("webhook", "list").json[0]["state"] == "delivering")
+    assert [each["type"] for each in endpoint.got()][-2:] == ["webhook.test", "note"]
+
+
+@ON_A_FILE
+def test_events_that_were_pruned_unsent_are_told_as_a_gap(
+    board: Coordinator, command: Command, endpoint: Endpoint
+) -> None:
+    configure(command.folder, a=f'url = "{endpoint.url}/a"')
+    with delivering(command):
+        begun(board, "a")
+    let_go(board)
+    board.emit(event_type="note", ttl_seconds=0)
+    until(lambda: board.prune().events_deleted)
+    board.emit(event_type="note", message="kept")
+    with delivering(command):
+        until(lambda: len(endpoint.got()) == 2)
+    gap, kept = endpoint.got()
+    assert (gap["type"], gap["data"]["lost"] >= 1, kept["data"]["message"]) == ("webhook.gap", True, "kept")
+
+
+# --- who delivers -----------------------------------------------------------------------------------------------------
+
+
+def test_a_deliverer_that_is_killed_before_it_acknowledges_delivers_again(
+    board: Coordinator, command: Command, endpoint: Endpoint
+) -> None:
+    """At least once: SIGKILL between receipt and acknowledgement repeats one event, and loses none."""
+    hold = threading.Event()
+
+    def answer(path: str) -> int:
+        if len(endpoint.got()) >= 2:
+            hold.wait(60)
+        return 204
+
+    endpoint.answer = answer
+    configure(command.folder, a=f'url = "{endpoint.url}/a"')
+    with delivering(command) as process:
+        begun(board, "a")
+        for number in range(3):
+            board.emit(event_type="note", message=str(number))
+        until(lambda: len(endpoint.got()) == 2)
+        process.kill()
+        process.wait()
+    hold.set()
+    let_go(board)
+    with delivering(command):
+        until(lambda: any(each["data"]["message"] == "2" for each in endpoint.got()))
+    assert [each["data"]["message"] for each in endpoint.got()] == ["0", "1", "1", "2"]
+    assert len(set(endpoint.ids())) == 3
+
+
+def test_of_two_one_delivers_and_the_other_goes_on_when_it_ends(
+    board: Coordinator, board_url: str, command: Command, endpoint: Endpoint
+) -> None:
+    """A server delivers too; both have the same settings."""
+    configure(command.folder, a=f'url = "{endpoint.url}/a"')
+    with delivering(command) as process:
+        begun(board, "a")
+        with serving(board, board_url, command.folder) as server:
+            for number in range(10):
+                board.emit(event_type="note", message=str(number))
+            until(lambda: len(notes(endpoint)) == 10)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == 143
+            assert server.api("emit", event_type="note", message="10").status == 200
+            until(lambda: len(notes(endpoint)) == 11)
+            server.process.send_signal(signal.SIGTERM)
+            server.process.wait(20)
+    assert notes(endpoint) == [str(number) for number in range(11)]
+
+
+def notes(endpoint: Endpoint) -> list[str]:
+    return [each["data"]["message"] for each in endpoint.got() if each["type"] == "note"]
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("table", "about"),
+    [
+        ({}, "url"),
+        ({"url": "https://x/", "secret_env": "S", "color": 1}, "url"),
+        *(
+            ({"url": url, "secret_env": "S"}, "url")
+            for url in (
+                "file:///etc/passwd",
+                "https://",
+                "https://me:pw@x/",
+                "https://x/\r\nA: b",
+                "https://x:99999/",
+                7,
+            )
+        ),
+        ({"url": "https://x/"}, "secret"),
+        ({"url": "https://x/", "secret_env": "NONE"}, "$NONE"),
+        ({"url": "https://x/", "secret_env": "SHORT"}, "$SHORT"),
+        ({"url": "https://x/", "secret_file": "open"}, "can be read by others"),
+        ({"url": "https://x/", "secret_file": "missing"}, "cannot be read"),
+        ({"url": "https://x/", "secret_env": "S", "secret_file": "s"}, "secret"),
+        ({"url": "https://x/", "secret_env": "S", "events": "task.*"}, "events"),
+        ({"url": "https://x/", "secret_env": "S", "give_up_seconds": 0}, "give_up_seconds"),
+    ],
+)
+def test_settings_that_are_not_right_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: dict[str, Any], about: str
+) -> None:
+    monkeypatch.setenv("S", SECRET)
+    monkeypatch.setenv("SHORT", "whsec_" + base64.b64encode(b"short").decode())
+    (tmp_path / "open").write_text(SECRET)
+    (tmp_path / "open").chmod(0o644)
+    place = config.Place("board.db", "test", tmp_path, {"webhooks": {"chat": table}})
+    with pytest.raises(errors.InvalidInput) as refused:
+        webhooks.configured(place)
+    assert about in refused.value.message
+    assert "chat" in refused.value.message
+    assert SECRET not in str(refused.value.as_dict())
+
+
+def test_a_secret_in_a_file_of_its_own_is_used_and_never_shown(tmp_path: Path) -> None:
+    (tmp_path / "chat.secret").write_text(SECRET + "\n")
+    (tmp_path / "chat.secret").chmod(0o600)
+    table = {"url": "https://x/path", "secret_file": "chat.secret"}
+    (found,) = webhooks.configured(config.Place("board.db", "test", tmp_path, {"webhooks": {"chat": table}}))
+    assert found.secret == KEY
+    assert "path" not in repr(found)
+    assert repr(KEY) not in repr(found)
