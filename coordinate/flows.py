@@ -37,12 +37,13 @@ from coordinate.records import (
     Scopes,
     Session,
     Settled,
+    Status,
     Swept,
     Task,
     Worktree,
 )
 from coordinate.states import BLOCKED, CANCELLED, FINAL, IN_PROGRESS, IN_REVIEW, TODO
-from coordinate.work import claims, review, story, tasks
+from coordinate.work import claims, figures, review, story, tasks
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -581,6 +582,22 @@ def _raise_numbers(tx: Tx) -> None:
     tx.where_needed("feed_lock")
     for row in tx.where_needed("feed_last"):
         tx.where_needed("feed_raise", least=int(row.position) + NUMBERS_MARGIN)
+
+
+def status(tx: Tx, *, project: str | None = None, days: int = 14) -> Status:
+    """Where the board stands: counts, per cent done (of what was not cancelled), and a burn-down by day (UTC).
+
+    `unreachable` lists live tasks that wait for a cancelled one and need somebody's help. `asks_open` counts what needs
+    a human now, `asks_answered` what humans have finished with and agents have not, `sessions_live` who is at work.
+    `days` 1 to 366.
+    """
+    tasks_only = figures.status(tx, project=project, days=days)
+    return replace(
+        tasks_only,
+        asks_open=asks.attention_count(tx, project=project),
+        asks_answered=asks.unhandled_count(tx, project=project),
+        sessions_live=agents.live_count(tx, project=project),
+    )
 
 
 # --- asks that hang on tasks ------------------------------------------------------------------------------------------

@@ -250,10 +250,11 @@ def log_expired(tx: Tx, row: Row, *, by: str) -> None:
 
 def _log_end(tx: Tx, lease: Lease, reason: str, by: str) -> None:
     former = {"former_holder": lease.agent, "former_session": lease.session_id}
+    event_type = f"{'lock' if lease.kind == 'lock' else 'lease'}.{reason}"
     if reason in ("expired", "swept"):
-        log(tx, f"lease.{reason}", [lease], agent="system", found_by=by, **former)
+        log(tx, event_type, [lease], agent="system", found_by=by, **former)
     else:
-        log(tx, f"lease.{reason}", [lease], agent=by, **former)
+        log(tx, event_type, [lease], agent=by, **former)
 
 
 def lease_of(row: Row) -> Lease:

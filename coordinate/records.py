@@ -575,6 +575,9 @@ class Status:
     unreachable: tuple[str, ...]
     burndown: tuple[Day, ...]
     more_roles: int
+    asks_open: int = 0
+    asks_answered: int = 0
+    sessions_live: int = 0
 
 
 @dataclass(frozen=True)
@@ -597,6 +600,7 @@ class Project:
     name: str
     lease_seconds: int | None
     max_attempts: int | None
+    closed_at: datetime | None
 
 
 @dataclass(frozen=True)

@@ -59,9 +59,9 @@ SIGN_SECONDS = 1.0
 def _bound(
     function: Callable[Concatenate[Tx, P], R], *, writes: bool, at_head: bool = False
 ) -> Callable[Concatenate[Coordinator, P], R]:
-    code = inspect.unwrap(function).__code__
-    named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    filled = [name for name in ("agent", "session") if name in named]
+    seen = inspect.signature(function)
+    tx, *parameters = seen.parameters.values()
+    filled = [name for name in ("agent", "session") if name in seen.parameters]
 
     @functools.wraps(function)
     def operation(self: Coordinator, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -72,6 +72,8 @@ def _bound(
         return self._perform(lambda tx: function(tx, *args, **kwargs), writes=writes, session=caller["session"])
 
     operation.writes = writes  # type: ignore[attr-defined]
+    own = tx.replace(name="self", annotation=tx.empty)
+    operation.__signature__ = seen.replace(parameters=[own, *parameters])  # type: ignore[attr-defined]
     return cast("Callable[Concatenate[Coordinator, P], R]", operation)
 
 
@@ -130,7 +132,7 @@ class Coordinator:
     export_page = read(tasks.export_page)
     list_projects = read(tasks.list_projects)
     stats = read(figures.stats)
-    status = read(figures.status)
+    status = read(flows.status)
     list_finished = read(figures.list_finished)
     effort = read(figures.effort)
     now = read(figures.now)

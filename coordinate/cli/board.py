@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from coordinate.cli.shared import Call, choice, command, given, read_file, read_text
+from coordinate.cli.shared import ASKING, Call, asked, choice, command, given, read_file, taking
 from coordinate.states import ACTION_OWNERS, ROW_STATUSES
 
 FORMAT = """
@@ -20,32 +20,19 @@ FORMAT = """
     An option is a label, or an object of label, detail and recommended.
 """
 
-title_argument = click.argument("title", metavar="TITLE")
-label_argument = click.argument("label", metavar="LABEL")
+title_argument = click.argument("title", metavar="TITLE|BOARD-ID")
+label_argument = click.argument("label", metavar="LABEL|ROW-ID")
 project_option = choice("--project", help="Of which project. Default: default.")
 version_option = click.option(
     "--version", "board_version", type=int, metavar="N", help="The board's revision, as read."
 )
-step_options = (
+describing_a_step = taking(
     click.option("--note", help="Where it stands; in short what is asked."),
-    click.option("--next-step", help="The one thing that the human is to do."),
     click.option("--owner", "action_owner", type=click.Choice(ACTION_OWNERS), help="What the human gives."),
-    click.option("--impact", help="What waits for it."),
-    click.option("--next-after", help="What comes after it."),
-    click.option("--option", "options", multiple=True, metavar="LABEL", help="A choice of theirs; 2 to 4 times."),
-    click.option("--recommend", metavar="LABEL", help="Which of the options you would choose."),
-    click.option("--context", help="The long background."),
-    click.option("--context-file", metavar="FILE", help="The same from a file; - is stdin."),
+    *ASKING,
     click.option("--outcome", help="What came of the human's last step."),
     click.option("--response", "response_seq", type=int, metavar="SEQ", help="Which response was acted on."),
 )
-
-
-def describing_a_step(function: Any) -> Any:
-    """The options that say what the human is to do, and what came of the step before."""
-    for option in reversed(step_options):
-        function = option(function)
-    return function
 
 
 @command("upsert", example='coordinate board upsert "Release 2" rows.json --version 3', more=FORMAT)
@@ -83,7 +70,7 @@ def row(call: Call, **wanted: Any) -> None:
     changed the row, or the human spoke again.
     """
     with call.board() as board:
-        call.show(board.board_row(**_said(**wanted)))
+        call.show(board.board_row(**asked(**wanted)))
 
 
 @command(
@@ -107,7 +94,7 @@ def advance(call: Call, **wanted: Any) -> None:
         if wanted[name] is None:
             raise click.UsageError(f"the next step needs --{name.replace('action_', '').replace('_', '-')}")
     with call.board() as board:
-        call.show(board.board_advance(**_said(**wanted)))
+        call.show(board.board_advance(**asked(**wanted)))
 
 
 @command("get", example='coordinate board get "Release 2" --full')
@@ -159,16 +146,6 @@ def unarchive(call: Call, **wanted: Any) -> None:
     """Bring an archived board back."""
     with call.board() as board:
         call.show(board.board_unarchive(**given(**wanted)))
-
-
-def _said(
-    *, options: tuple[str, ...], recommend: str | None, context: str | None, context_file: str | None, **wanted: Any
-) -> dict[str, Any]:
-    """What was said of a step, as the operation takes it."""
-    if recommend is not None and recommend not in options:
-        raise click.UsageError("--recommend names one of the --option labels")
-    choices = [{"label": each, "recommended": True} if each == recommend else each for each in options]
-    return given(options=choices or None, context=read_text(context, context_file, "context"), **wanted)
 
 
 def _rows_of(text: str) -> tuple[Any, int | None]:

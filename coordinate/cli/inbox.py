@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coordinate.cli.shared import DURATION, MOMENT, Call, command, given, read_text
+from coordinate.cli.shared import ASKING, DURATION, MOMENT, Call, asked, command, given, taking
 from coordinate.states import ACTION_OWNERS, ASK_KINDS, ASK_STATES, RESPONSE_KINDS
 
 if TYPE_CHECKING:
@@ -25,43 +25,12 @@ kind_option = click.option("--kind", type=click.Choice(RESPONSE_KINDS), help="De
 choice_option = click.option("--choice", metavar="LABEL", help="The option that was chosen.")
 direction_option = click.option("--context", help="Further direction.")
 page_option = click.option("--after", type=int, metavar="NUMBER", help="Go on behind the ask of this number.")
-word_options = (
-    click.option("--detail", help="The ask in short."),
-    click.option("--next-step", help="The one thing that the human is to do."),
-    click.option("--impact", help="What waits for it; every question says it."),
-    click.option("--next-after", help="What comes after it."),
-    click.option("--option", "options", multiple=True, metavar="LABEL", help="A choice of theirs; 2 to 4 times."),
-    click.option("--recommend", metavar="LABEL", help="Which of the options you would choose."),
-    click.option("--context", help="The long background."),
-    click.option("--context-file", metavar="FILE", help="The same from a file; - is stdin."),
-)
-
-deed_options = (
+in_words = taking(click.option("--detail", help="The ask in short."), *ASKING)
+naming_the_deed = taking(
     click.option("--client", "client_id", metavar="ID", help="Which client does it; with these two safe to retry."),
     click.option("--client-seq", type=int, metavar="N", help="A number that rises with each deed of the client."),
     click.option("--action", "action_id", metavar="ID", help="Which deed; the same again does nothing."),
 )
-
-
-def in_words(function: Any) -> Any:
-    """The options that say what is asked."""
-    for option in reversed(word_options):
-        function = option(function)
-    return function
-
-
-def naming_the_deed(function: Any) -> Any:
-    """The options by which a client may repeat what it does."""
-    for option in reversed(deed_options):
-        function = option(function)
-    return function
-
-
-def _words(options: tuple[str, ...], recommend: str | None, context: str | None, context_file: str | None) -> Any:
-    if recommend is not None and recommend not in options:
-        raise click.UsageError("--recommend names none of the options")
-    chosen = [{"label": each, **({"recommended": True} if each == recommend else {})} for each in options]
-    return given(options=chosen or None, context=read_text(context, context_file, "context"))
 
 
 # --- what an agent asks -----------------------------------------------------------------------------------------------
@@ -83,22 +52,13 @@ def _words(options: tuple[str, ...], recommend: str | None, context: str | None,
 @click.option("--timeout", "timeout_seconds", type=DURATION, help="Unanswered for so long it expires: 2h, 3d.")
 @click.option("--project", help="Default: the task's, else default.")
 @click.option("--stream", help="Which branch or line of work it comes from.")
-def ask(
-    call: Call,
-    options: tuple[str, ...],
-    recommend: str | None,
-    context: str | None,
-    context_file: str | None,
-    blocking: bool,
-    **wanted: Any,
-) -> None:
+def ask(call: Call, blocking: bool, **wanted: Any) -> None:
     """Ask a human for a decision, an approval, or a task (a deed); or tell them a note or a milestone.
 
     One live ask in a place: exit 3 names the one that is there.
     """
-    words = _words(options, recommend, context, context_file)
     with call.board() as board:
-        call.show(board.ask(blocking=blocking, **given(**wanted), **words))
+        call.show(board.ask(blocking=blocking, **asked(**wanted)))
 
 
 @command("revise", example='coordinate inbox revise ASK-12 --detail "for the dark theme only"')
@@ -106,19 +66,10 @@ def ask(
 @click.option("--title", help="The ask in one line.")
 @in_words
 @click.option("--expected-revision", type=int, metavar="N", help="Only if it stands at this revision still.")
-def revise(
-    call: Call,
-    ask: str,
-    options: tuple[str, ...],
-    recommend: str | None,
-    context: str | None,
-    context_file: str | None,
-    **wanted: Any,
-) -> None:
+def revise(call: Call, ask: str, **wanted: Any) -> None:
     """Put an ask in other words; what is left away stays. What was answered before counts as outdated."""
-    words = _words(options, recommend, context, context_file)
     with call.board() as board:
-        call.show(board.revise(ask=ask, **given(**wanted), **words))
+        call.show(board.revise(ask=ask, **asked(**wanted)))
 
 
 @command("withdraw", example='coordinate inbox withdraw ASK-12 --reason "found it in the docs"')

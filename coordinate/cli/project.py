@@ -19,7 +19,7 @@ def set_defaults(call: Call, name: str, lease: int | None, max_attempts: int | N
 
 @command("list", example="coordinate project list")
 def list_projects(call: Call) -> None:
-    """List the projects and their settings."""
+    """List the projects and their settings, also closed ones, with since when they are."""
     with call.board() as board:
         call.show(board.list_projects())
 
@@ -27,10 +27,12 @@ def list_projects(call: Call) -> None:
 @command("close", example="coordinate project close api")
 @click.argument("name")
 def close(call: Call, name: str) -> None:
-    """Take a project's asks out of the human's sight, until something newer is asked there or a newer board begins."""
+    """Take a project's asks out of the human's sight, until something newer is asked there or a newer board begins.
+
+    The answer says how many are hidden by it: they stay open, and tasks that wait for them wait on.
+    """
     with call.board() as board:
-        board.close_project(name=name)
-        call.show({"project": name, "closed": True})
+        call.show({"project": name, "closed": True, "asks_hidden": board.close_project(name=name)})
 
 
 @command("reopen", example="coordinate project reopen api")
@@ -38,5 +40,4 @@ def close(call: Call, name: str) -> None:
 def reopen(call: Call, name: str) -> None:
     """Bring a closed project back into sight."""
     with call.board() as board:
-        board.reopen_project(name=name)
-        call.show({"project": name, "closed": False})
+        call.show({"project": name, "closed": False, "asks_open": board.reopen_project(name=name)})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ import click
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from coordinate.errors import CoordinateError
     from coordinate.service import Coordinator
 
 FORMATS = ("json", "table")
@@ -261,7 +263,19 @@ def _pointing(ctx: click.Context) -> Iterator[None]:
         yield
     except CoordinateError as error:
         error.hint = error.hint or f"see: {ctx.command_path} --help"
+        _name_the_flag(error, ctx.command)
         raise
+
+
+def _name_the_flag(error: CoordinateError, command: click.Command) -> None:
+    """Whoever typed `--owner` is told of `--owner`, and not of the parameter behind it (which `field` names)."""
+    field = str(error.facts.get("field", ""))
+    for param in command.params:
+        if isinstance(param, click.Option) and param.name in (field, field.removesuffix("_seconds")):
+            # A plain word may mean itself in a sentence; a parameter's name means nothing to whoever typed.
+            of_it = rf"\b{field}\b" if "_" in field else rf"^{field}\b"
+            error.message = re.sub(of_it, param.opts[0], error.message)
+            error.hint = re.sub(rf"{of_it}|(?<=give another ){field}\b", param.opts[0], error.hint)
 
 
 def each_once(parser: Any, ctx: click.Context) -> Any:
@@ -332,6 +346,38 @@ def choice(*names: str, upper: bool = False, **attributes: Any) -> Callable[...,
         return (value.upper() if upper else value) if value else None
 
     return click.option(*names, callback=taken, **attributes)
+
+
+def taking(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Options that several commands take, in this order."""
+
+    def declare(function: Any) -> Any:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return declare
+
+
+ASKING = (
+    click.option("--next-step", help="The one thing that the human is to do."),
+    click.option("--impact", help="What waits for it; every question says it."),
+    click.option("--next-after", help="What comes after it."),
+    click.option("--option", "options", multiple=True, metavar="LABEL", help="A choice of theirs; 2 to 4 times."),
+    click.option("--recommend", metavar="LABEL", help="Which of the options you would choose."),
+    click.option("--context", help="The long background."),
+    click.option("--context-file", metavar="FILE", help="The same from a file; - is stdin."),
+)
+
+
+def asked(
+    *, options: tuple[str, ...], recommend: str | None, context: str | None, context_file: str | None, **wanted: Any
+) -> dict[str, Any]:
+    """What was said with the options of ASKING and others, as the operation takes it."""
+    if recommend is not None and recommend not in options:
+        raise click.UsageError("--recommend names none of the options")
+    choices = [{"label": each, "recommended": True} if each == recommend else each for each in options]
+    return given(options=choices or None, context=read_text(context, context_file, "context"), **wanted)
 
 
 def given(**values: Any) -> dict[str, Any]:

@@ -93,6 +93,13 @@ def list_sessions(
     return [_session(row, live=row.live) for row in rows]
 
 
+def live_count(tx: Tx, *, project: str | None) -> int:
+    """How many sessions are live."""
+    found = tx.one("sessions_live_count", project=inputs.name_or_none(project, "project"))
+    assert found is not None
+    return int(found.count)
+
+
 def set_doing(tx: Tx, *, doing: str | None = None, detail: str | None = None, session: str | None = None) -> Session:
     """Say what the session is at (500 characters) and details (2,000), for whoever looks who works on what."""
     row = tx.one(

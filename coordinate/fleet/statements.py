@@ -114,6 +114,13 @@ add(
     .limit(given_integer("limit")),
 )
 add(
+    "sessions_live_count",
+    "How many sessions have given a sign of life in their time.",
+    select(func.count(s.id, type_=BIGINT).label("count")).where(
+        s.ended_at.is_(None), _FRESH, optional(s.project, given_text("project"))
+    ),
+)
+add(
     "agents_list",
     "Agents by name, with how many of their sessions are live.",
     select(

@@ -437,14 +437,27 @@ def attention_count(tx: Tx, *, project: str | None = None) -> int:
     return int(found.count)
 
 
-def close_project(tx: Tx, *, name: str, agent: str = "") -> None:
-    """Take a project out of the human's sight, until something newer is asked in it or a newer board begins."""
+def unhandled_count(tx: Tx, *, project: str | None) -> int:
+    """How many asks humans have finished with, and agents have not."""
+    found = tx.one("unhandled_count", project=inputs.name_or_none(project, "project"))
+    assert found is not None
+    return int(found.count)
+
+
+def close_project(tx: Tx, *, name: str, agent: str = "") -> int:
+    """Take a project out of the human's sight, until something newer is asked in it or a newer board begins.
+
+    Returns how many asks that need the human are hidden by it; they stay open, and tasks that wait for them wait on.
+    """
+    hidden = attention_count(tx, project=name)
     _set_project(tx, "close", name, agent)
+    return hidden
 
 
-def reopen_project(tx: Tx, *, name: str, agent: str = "") -> None:
-    """Bring a closed project back into sight."""
+def reopen_project(tx: Tx, *, name: str, agent: str = "") -> int:
+    """Bring a closed project back into sight. Returns how many asks in it need the human."""
     _set_project(tx, "reopen", name, agent)
+    return attention_count(tx, project=name)
 
 
 def _set_project(tx: Tx, verb: str, name: str, agent: str) -> None:

@@ -31,7 +31,9 @@ add = STATEMENTS.add
 b, r, words = boards.c, board_rows.c, annotations_table.c
 _BOARD = tuple(boards.c)
 _ROW = tuple(board_rows.c)
-_THIS = and_(b.project == given_text("project"), b.title == given_text("title"))
+# By its title in a project, or by its id; no title looks like an id.
+_THIS = or_(and_(b.project == given_text("project"), b.title == given_text("title")), b.id == given_text("title"))
+_THIS_ROW = and_(r.board_id == given_text("board_id"), or_(r.label == given_text("label"), r.id == given_text("label")))
 _any_row = board_rows.alias("any_row")  # also one that was set aside
 _LISTED = r.removed_at.is_(None)
 
@@ -170,13 +172,13 @@ add(
 )
 add(
     "board_row",
-    "One row by its label, for whoever only says something beside it.",
-    select(*_ROW).where(r.board_id == given_text("board_id"), r.label == given_text("label")),
+    "One row by its label or id, for whoever only says something beside it.",
+    select(*_ROW).where(r.board_id == given_text("board_id"), _THIS_ROW),
 )
 add(
     "board_row_named",
-    "One row by its label, locked for the write that follows; also one that was set aside.",
-    select(*_ROW).where(r.board_id == given_text("board_id"), r.label == given_text("label")).with_for_update(),
+    "One row by its label or id, locked for the write that follows; also one that was set aside.",
+    select(*_ROW).where(r.board_id == given_text("board_id"), _THIS_ROW).with_for_update(),
 )
 add(
     "board_row_insert",

@@ -9,6 +9,7 @@ locks the ask alone.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
@@ -35,6 +36,8 @@ from coordinate.records import (
 )
 from coordinate.states import ACTION_OWNERS, ROW_STATUSES
 
+_BOARD_ID = re.compile(r"BOARD-[1-9][0-9]*")
+_ROW_ID = re.compile(r"ROW-[1-9][0-9]*")
 NAME_MAX = 200
 ROWS_MAX = 200
 STEPS_MAX = 20
@@ -70,8 +73,9 @@ def board_upsert(
 ) -> BoardWritten:
     """Write a whole board: its rows in their order, each by its label; a board that is not there yet is made.
 
-    An existing board is written at its current revision only (`board_version`), and a row is changed only at its
-    own (`revision`), else `OutdatedRevision` with the current numbers, and nothing changes. What a row leaves out keeps
+    A board may also be named by its id (`BOARD-3`), which makes none. An existing board is written at its current
+    revision only (`board_version`), and a row is changed only at its own (`revision`), else `OutdatedRevision` with the
+    current numbers, and nothing changes. What a row leaves out keeps
     its value, an empty text or list clears it. A row that is left out is set aside with its words and steps, and is
     back when its label is named again; a blocked one cannot be left out. Two rows of one label are refused, as are more
     than 200. Sending the same again changes no revision. For statuses and asks see `board_row`. Of two that write at
@@ -120,7 +124,8 @@ def board_row(
 ) -> BoardWritten:
     """Write one row; a row or a board that is not there yet is made (`tracked` unless said otherwise, at the end).
 
-    A row is changed at its current revision only (`expected_revision`), else `OutdatedRevision` with the current one.
+    Either may be named by its id (`BOARD-3`, `ROW-7`), which makes none. A row is changed at its current revision only
+    (`expected_revision`), else `OutdatedRevision` with the current one.
     What is left out keeps its value. `status` is tracked, partial, missing, na, done or blocked, in any order.
     `blocked` is the human's turn and opens an ask: `next_step`, `action_owner` (decision, task or approval), `impact`,
     and 2 to 4 `options` of a decision or an approval say what is to be done, in this call. Blocked again with other
@@ -237,6 +242,8 @@ def _take(tx: Tx, title: str, project: str, stream: str, agent: str, session: st
     named = {"title": _name(title, "title"), "project": inputs.name(project, "project")}
     stream = inputs.text(stream, "stream", limit=inputs.TITLE_MAX)
     board = tx.one("board_lock", **named)
+    if board is None and _BOARD_ID.fullmatch(named["title"]):
+        raise _no_board(**named)
     if board is None:
         number, _ = counters.take(tx, "board")
         made = tx.one("board_insert", id=f"BOARD-{number}", number=number, stream=stream, agent=agent, **named)
@@ -305,6 +312,8 @@ def _step(hand: _Hand, given: GivenRow, wanted: dict[str, Any], *, advances: boo
     """What a blocked row asks; the outcome that is given with it is one of the step before."""
     if given.outcome and not advances:
         raise inputs.refuse("outcome", f"{given.label} is the human's turn: its outcome comes when that is over")
+    if not wanted["next_step"].strip():
+        raise inputs.refuse("next_step", f"{given.label} is the human's turn: say the one thing that they are to do")
     content = asks.content_of(
         title=f"{hand.board.title}: {given.label}",
         detail=wanted["note"],
@@ -320,6 +329,8 @@ def _put(
 ) -> Row:
     if row is not None:
         after = hand.tx.one("board_row_write", id=row.id, revision=row.revision, position=position, **wanted)
+    elif _ROW_ID.fullmatch(label):
+        raise _no_row(hand.board, label)
     else:
         number = next(numbers)
         made = {"id": f"ROW-{number}", "number": number, "board_id": hand.board.id, "label": label}
@@ -542,7 +553,7 @@ def board_list(tx: Tx, *, project: str | None = None, archived: bool = False, li
     """
     found = tx.all(
         "boards_list",
-        project=None if project is None else inputs.name(project, "project"),
+        project=inputs.name_or_none(project, "project"),
         all=int(inputs.flag(archived, "archived")),
         limit=inputs.limit(limit),
     )

@@ -600,6 +600,13 @@ add(
     ),
 )
 add(
+    "unhandled_count",
+    "How many asks humans have finished with, and agents have not.",
+    select(func.count(a.number, type_=BIGINT).label("count")).where(
+        _ANSWERED, optional(a.project, given_text("project"))
+    ),
+)
+add(
     "asks_open_count",
     "How many asks of a project wait for the human.",
     select(func.count(a.number, type_=BIGINT).label("count")).where(

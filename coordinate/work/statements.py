@@ -53,7 +53,9 @@ from coordinate.db.portable import (
     plus_seconds,
 )
 from coordinate.db.schema import (
+    asks,
     attempts,
+    boards,
     event_feed_state,
     events,
     history,
@@ -1148,7 +1150,7 @@ add(
     update(projects)
     .where(projects.c.name == given_text("name"))
     .values(lease_seconds=given_integer("lease_seconds"), max_attempts=given_integer("max_attempts"))
-    .returning(projects.c.name, projects.c.lease_seconds, projects.c.max_attempts),
+    .returning(projects.c.name, projects.c.lease_seconds, projects.c.max_attempts, projects.c.closed_at),
 )
 add(
     "project",
@@ -1157,11 +1159,13 @@ add(
         projects.c.name == given_text("name")
     ),
 )
-_project_names = union(select(t.project.label("name")), select(projects.c.name)).subquery("names")
+_project_names = union(
+    select(t.project.label("name")), select(asks.c.project), select(boards.c.project), select(projects.c.name)
+).subquery("names")
 add(
     "projects_list",
-    "All projects that have tasks or settings.",
-    select(_project_names.c.name, projects.c.lease_seconds, projects.c.max_attempts)
+    "All projects that have tasks, asks, boards or settings.",
+    select(_project_names.c.name, projects.c.lease_seconds, projects.c.max_attempts, projects.c.closed_at)
     .select_from(_project_names.outerjoin(projects, projects.c.name == _project_names.c.name))
     .order_by(_project_names.c.name)
     .limit(given_integer("limit")),

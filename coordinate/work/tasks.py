@@ -499,7 +499,10 @@ def set_project_defaults(
 
 
 def list_projects(tx: Tx, *, limit: int = 1_000) -> list[Project]:
-    """The projects that have tasks or settings, by name, at most 1,000; None means the program's default."""
+    """The projects that have tasks, asks, boards or settings, by name, at most 1,000.
+
+    None means the program's default; `closed_at` is since when the human is done with it, unless something is newer.
+    """
     return [Project(**row._asdict()) for row in tx.all("projects_list", limit=inputs.limit(limit))]
 
 

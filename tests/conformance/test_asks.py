@@ -5,6 +5,7 @@ Field case QL-24 (ask and answer). A statement by number is one of those that th
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -675,14 +676,31 @@ def test_a_closed_project_is_out_of_sight_until_something_newer_is_asked(
     """Statement 19, its second half."""
     board.ask(**KEY, project="p")
     board.ask(**KEY, project="q")
-    ann.close_project(name="p")
+    assert ann.close_project(name="p") == 1
     assert [each.project for each in ann.list_asks(attention=True)] == ["q"]
-    ann.reopen_project(name="p")
+    assert [(each.name, each.closed_at is not None) for each in ann.list_projects()] == [("p", True), ("q", False)]
+    assert ann.reopen_project(name="p") == 1
     assert ann.attention_count(project="p") == 1
     ann.close_project(name="p")
     age(board_url, 1)
     board.ask(**KEY, project="p")
     assert [each.id for each in ann.list_asks(attention=True)] == ["ASK-1", "ASK-2", "ASK-3"]
+
+
+def test_the_standing_of_a_board_tells_what_is_asked_and_who_is_at_work(board: Coordinator, ann: Coordinator) -> None:
+    for project in ("p", "p", "q"):
+        board.ask(**KEY, project=project)
+    ann.respond(ask="ASK-1", kind="handled")
+    board.register(name="alice", project="q")
+    standing = {each: board.status(project=each) for each in (None, "p", "q")}
+    told = {each: (found.asks_open, found.asks_answered, found.sessions_live) for each, found in standing.items()}
+    assert told == {None: (2, 1, 1), "p": (1, 1, 0), "q": (1, 0, 1)}
+
+
+def test_help_shows_what_a_caller_gives() -> None:
+    shown = inspect.signature(Coordinator.ask)
+    assert list(shown.parameters)[:2] == ["self", "title"]
+    assert "tx" not in inspect.signature(Coordinator.edit).parameters
 
 
 def test_attention_is_for_questions_that_are_open(board: Coordinator, ann: Coordinator) -> None:

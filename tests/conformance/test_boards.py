@@ -188,6 +188,27 @@ def test_a_blocked_row_cannot_be_left_out(release: Coordinator, board_url: str) 
         release.board_upsert(title=TITLE, rows=[GivenRow("Docs")], board_version=1)
 
 
+def test_a_board_and_a_row_may_be_named_by_their_ids(release: Coordinator, board_url: str) -> None:
+    """As events and answers show them; an id makes nothing."""
+    view = release.board_get(title="BOARD-1")
+    by_id: dict[str, Any] = {"title": "BOARD-1", "label": view.rows[0].id}
+    assert release.board_row(**by_id, expected_revision=1, status="partial").rows[0].label == "Docs"
+    assert release.board_annotate(**by_id, text="shorter", agent="ann").about == "Docs"
+    release.board_advance(**by_id, **STEP, expected_revision=2, board_version=view.board.revision)
+    release.board_archive(title="BOARD-1")
+    release.board_unarchive(title="BOARD-1")
+    rows_now = [GivenRow(row.label) for row in release.board_get(title="BOARD-1", project="elsewhere").rows]
+    assert not any(row.changed for row in release.board_upsert(title="BOARD-1", rows=rows_now, board_version=3).rows)
+    for call in (
+        lambda: release.board_get(title="BOARD-9"),
+        lambda: release.board_upsert(title="BOARD-9", rows=[]),
+        lambda: release.board_row(title=TITLE, label="ROW-9"),
+        lambda: release.board_upsert(title=TITLE, rows=[GivenRow("ROW-1")], board_version=3),
+    ):
+        with refused(board_url, NotFound):
+            call()
+
+
 def test_two_rows_of_one_label_are_refused(board: Coordinator, board_url: str) -> None:
     with refused(board_url, InvalidInput, "two rows are called Docs"):
         board.board_upsert(title=TITLE, rows=[{"label": "Docs"}, {"label": " Docs "}])
@@ -286,6 +307,14 @@ def test_any_status_may_follow_any_other(board: Coordinator) -> None:
 
 
 # --- the human's turn -------------------------------------------------------------------------------------------------
+
+
+def test_a_blocked_row_says_the_one_thing_to_do(release: Coordinator, board_url: str) -> None:
+    for step in ("", " "):
+        with refused(board_url, InvalidInput, "say the one thing"):
+            release.board_row(title=TITLE, label="New", **DECISION | {"next_step": step})
+        with refused(board_url, InvalidInput, "say the one thing"):
+            set_row(release, "Name", next_step=step)
 
 
 def test_a_blocked_row_says_what_the_human_is_to_do(board: Coordinator, board_url: str) -> None:

@@ -35,7 +35,7 @@ def test_after_its_time_it_is_taken_with_a_higher_fence_and_the_old_one_is_worth
     age(board_url, 61)
     new = board.acquire_lock(name="l", agent="bob")
     assert new.fence > old.fence
-    (event,) = board.list_events(event_type="lease.expired")
+    (event,) = board.list_events(event_type="lock.expired")
     assert (event.payload["former_holder"], event.payload["kind"]) == ("alice", "lock")
     for call in (alice.release_lock, alice.renew_lock):
         with refused(board_url, StaleClaim):

@@ -50,7 +50,8 @@ def test_a_whole_board_comes_from_a_file_or_from_stdin(call: Command) -> None:
 def test_a_row_its_step_and_the_next(call: Command) -> None:
     asked = call(
         *("board", "row", TITLE, "Name", "--revision", "1", "--status", "blocked", "--owner", "decision"),
-        *("--impact", "the docs wait", "--option", "heron", "--option", "crane", "--recommend", "crane"),
+        *("--next-step", "choose", "--impact", "the docs wait"),
+        *("--option", "heron", "--option", "crane", "--recommend", "crane"),
     )
     assert asked.json["rows"][0]["ask_id"] == "ASK-1"
     options = call("board", "get", TITLE).json["rows"][1]["options"]

@@ -47,6 +47,25 @@ def test_an_ask_from_question_to_outcome(call: Command) -> None:
     assert "answer: blue" in call("inbox", "list", "--format", "table").out
 
 
+def test_a_refusal_names_the_flag_that_was_typed(call: Command) -> None:
+    no_owner = call("inbox", "ask", "Which colour?", *IMPACT).error
+    assert (no_owner["error"].startswith("--owner must be one of"), no_owner["field"]) == (True, "action_owner")
+    assert no_owner["hint"] == "give another --owner; nothing was changed"
+    too_long = call("inbox", "ask", "Which colour?", "--owner", "task", "--next-step", "x" * 1_001, *IMPACT).error
+    assert too_long["error"].startswith("--next-step has 1001 characters")
+    assert (
+        call("task", "claim-next", "--role", "w", "--lease", "0s").error["error"].startswith("--lease must be from 1")
+    )
+    row = call("board", "row", "Release", "Docs", "--status", "blocked", "--owner", "task", *IMPACT).error
+    assert (row["code"], row["hint"]) == ("invalid_input", "give another --next-step; nothing was changed")
+
+
+def test_a_closed_project_says_what_it_hides(call: Command) -> None:
+    assert call("project", "close", "default").json == {"project": "default", "closed": True, "asks_hidden": 1}
+    assert call("project", "list").json[0]["closed_at"]
+    assert call("project", "reopen", "default").json["asks_open"] == 1
+
+
 def test_what_a_human_does_with_an_ask(call: Command) -> None:
     assert call("inbox", "snooze", "ASK-1", "--for", "2h").json["snoozed_until"]
     assert call("inbox", "list", "--attention").json == []
@@ -62,8 +81,8 @@ def test_what_a_human_does_with_an_ask(call: Command) -> None:
     assert call("inbox", "pending").json["annotations"][0]["text"] == "mind the budget"
     assert call("inbox", "ack", "ANN-1").json["close_reason"] == "acknowledged"
     assert call("inbox", "dismiss", "ASK-1", "--reason", "not now").json["outcome"] == "not now"
-    assert call("project", "close", "default").json == {"project": "default", "closed": True}
-    assert call("project", "reopen", "default").json == {"project": "default", "closed": False}
+    assert call("project", "close", "default").json["asks_hidden"] == 0
+    assert call("project", "reopen", "default").json["asks_open"] == 0
 
 
 def test_what_an_agent_does_with_its_ask(call: Command) -> None:

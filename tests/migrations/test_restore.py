@@ -291,6 +291,7 @@ def test_no_revision_of_the_later_days_comes_twice_and_nobody_acts_on_a_response
     """Design rule 4.7: whoever read a row in those days shows an old number."""
     url = str(board_file)
     said = {"title": "Release", "label": "Key", "status": "blocked", "action_owner": "task", "impact": "no build"}
+    said |= {"next_step": "renew it"}
     with coordinate.connect(url, agent="alice") as c:
         c.board_row(**said)
         ask = c.board_get(title="Release").rows[0].turn.ask_id

@@ -2193,10 +2193,10 @@ INSERT INTO projects (name) VALUES (:name) ON CONFLICT (name) DO NOTHING;
 -- name: project_set
 -- why: A project's default lease and attempts.
 -- takes: lease_seconds integer, max_attempts integer, name text
--- gives: name text, lease_seconds integer, max_attempts integer
+-- gives: name text, lease_seconds integer, max_attempts integer, closed_at instant
 UPDATE projects SET lease_seconds=:lease_seconds, max_attempts=:max_attempts
 WHERE projects.name = :name
-RETURNING name, lease_seconds, max_attempts;
+RETURNING name, lease_seconds, max_attempts, closed_at;
 
 -- name: project
 -- why: A project's settings.
@@ -2207,12 +2207,14 @@ FROM projects
 WHERE projects.name = :name;
 
 -- name: projects_list
--- why: All projects that have tasks or settings.
+-- why: All projects that have tasks, asks, boards or settings.
 -- takes: limit integer
--- gives: name text, lease_seconds integer, max_attempts integer
-SELECT names.name, projects.lease_seconds, projects.max_attempts
+-- gives: name text, lease_seconds integer, max_attempts integer, closed_at instant
+SELECT names.name, projects.lease_seconds, projects.max_attempts, projects.closed_at
 FROM (SELECT tasks.project AS name
-FROM tasks UNION SELECT projects.name AS name
+FROM tasks UNION SELECT asks.project AS project
+FROM asks UNION SELECT boards.project AS project
+FROM boards UNION SELECT projects.name AS name
 FROM projects) AS names LEFT OUTER JOIN projects ON projects.name = names.name
 ORDER BY names.name
 
@@ -2375,6 +2377,16 @@ WHERE seen.id = :after) AND sessions.id > :after)
 ORDER BY sessions.heartbeat_at DESC, sessions.id
 
 LIMIT :limit;
+
+-- name: sessions_live_count
+-- why: How many sessions have given a sign of life in their time.
+-- takes: project text
+-- gives: count integer
+SELECT count(sessions.id) AS count
+FROM sessions
+WHERE sessions.ended_at IS NULL AND strftime('%Y-%m-%dT%H:%M:%fZ', sessions.heartbeat_at, (sessions.ttl_seconds) ||
+    ' seconds') >= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND (CAST(:project AS TEXT) IS NULL OR sessions.project =
+    :project);
 
 -- name: agents_list
 -- why: Agents by name, with how many of their sessions are live.
@@ -3681,6 +3693,14 @@ FROM boards
 WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND (CAST(:project AS TEXT) IS NULL
     OR asks.project = :project);
 
+-- name: unhandled_count
+-- why: How many asks humans have finished with, and agents have not.
+-- takes: project text
+-- gives: count integer
+SELECT count(asks.number) AS count
+FROM asks
+WHERE asks.handled_at IS NOT NULL AND asks.outcome = '' AND (CAST(:project AS TEXT) IS NULL OR asks.project = :project);
+
 -- name: asks_open_count
 -- why: How many asks of a project wait for the human.
 -- takes: project text
@@ -3714,7 +3734,7 @@ WHERE projects.name = :name;
 SELECT boards.id, boards.number, boards.project, boards.title, boards.status, boards.stream, boards.created_by,
     boards.revision, boards.created_at, boards.updated_at, boards.archived_at, boards.archived_by
 FROM boards
-WHERE boards.project = :project AND boards.title = :title;
+WHERE boards.project = :project AND boards.title = :title OR boards.id = :title;
 
 -- name: board_lock
 -- why: One board, locked for the write that follows.
@@ -3724,7 +3744,7 @@ WHERE boards.project = :project AND boards.title = :title;
 SELECT boards.id, boards.number, boards.project, boards.title, boards.status, boards.stream, boards.created_by,
     boards.revision, boards.created_at, boards.updated_at, boards.archived_at, boards.archived_by
 FROM boards
-WHERE boards.project = :project AND boards.title = :title;
+WHERE boards.project = :project AND boards.title = :title OR boards.id = :title;
 
 -- name: board_insert
 -- why: A new board; one of each title in a project, by constraint.
@@ -3757,8 +3777,8 @@ RETURNING id, number, project, title, status, stream, created_by, revision, crea
 --   integer, created_at instant, updated_at instant, archived_at instant, archived_by text
 UPDATE boards SET status='archived', revision=(boards.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
     archived_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), archived_by=:agent
-WHERE boards.project = :project AND boards.title = :title AND boards.status = 'active' AND (CAST(:version AS BIGINT) IS
-    NULL OR boards.revision = :version)
+WHERE (boards.project = :project AND boards.title = :title OR boards.id = :title) AND boards.status = 'active' AND
+    (CAST(:version AS BIGINT) IS NULL OR boards.revision = :version)
 RETURNING id, number, project, title, status, stream, created_by, revision, created_at, updated_at, archived_at,
     archived_by;
 
@@ -3769,8 +3789,8 @@ RETURNING id, number, project, title, status, stream, created_by, revision, crea
 --   integer, created_at instant, updated_at instant, archived_at instant, archived_by text
 UPDATE boards SET status='active', revision=(boards.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
     archived_at=NULL, archived_by=NULL
-WHERE boards.project = :project AND boards.title = :title AND boards.status = 'archived' AND (CAST(:version AS BIGINT)
-    IS NULL OR boards.revision = :version)
+WHERE (boards.project = :project AND boards.title = :title OR boards.id = :title) AND boards.status = 'archived' AND
+    (CAST(:version AS BIGINT) IS NULL OR boards.revision = :version)
 RETURNING id, number, project, title, status, stream, created_by, revision, created_at, updated_at, archived_at,
     archived_by;
 
@@ -3834,7 +3854,7 @@ FROM board_rows
 WHERE board_rows.id = :row_id;
 
 -- name: board_row
--- why: One row by its label, for whoever only says something beside it.
+-- why: One row by its label or id, for whoever only says something beside it.
 -- takes: board_id text, label text
 -- gives: id text, number integer, board_id text, label text, status text, position integer, note text, next_step text,
 --   action_owner text, impact text, next_after text, options json, context text, outcome text, outcome_at instant,
@@ -3844,10 +3864,11 @@ SELECT board_rows.id, board_rows.number, board_rows.board_id, board_rows.label, 
     board_rows.options, board_rows.context, board_rows.outcome, board_rows.outcome_at, board_rows.step_no,
     board_rows.revision, board_rows.created_at, board_rows.updated_at, board_rows.removed_at
 FROM board_rows
-WHERE board_rows.board_id = :board_id AND board_rows.label = :label;
+WHERE board_rows.board_id = :board_id AND board_rows.board_id = :board_id AND (board_rows.label = :label OR
+    board_rows.id = :label);
 
 -- name: board_row_named
--- why: One row by its label, locked for the write that follows; also one that was set aside.
+-- why: One row by its label or id, locked for the write that follows; also one that was set aside.
 -- takes: board_id text, label text
 -- gives: id text, number integer, board_id text, label text, status text, position integer, note text, next_step text,
 --   action_owner text, impact text, next_after text, options json, context text, outcome text, outcome_at instant,
@@ -3857,7 +3878,8 @@ SELECT board_rows.id, board_rows.number, board_rows.board_id, board_rows.label, 
     board_rows.options, board_rows.context, board_rows.outcome, board_rows.outcome_at, board_rows.step_no,
     board_rows.revision, board_rows.created_at, board_rows.updated_at, board_rows.removed_at
 FROM board_rows
-WHERE board_rows.board_id = :board_id AND board_rows.label = :label;
+WHERE board_rows.board_id = :board_id AND board_rows.board_id = :board_id AND (board_rows.label = :label OR
+    board_rows.id = :label);
 
 -- name: board_row_insert
 -- why: A new row; one of each label on a board, by constraint.
