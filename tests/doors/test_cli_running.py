@@ -250,6 +250,29 @@ def test_an_event_whose_command_fails_is_not_acknowledged(call: Command, tmp_pat
     assert call("events", "tail", "--exec", executed).error["code"] == "usage"
 
 
+def test_a_tail_that_is_killed_before_it_acknowledges_hands_the_event_out_again(call: Command, tmp_path: Path) -> None:
+    """At least once; and nothing of an event's text is ever part of a command line."""
+    (tmp_path / "program.py").write_text(
+        "import json, os, signal, sys\n"
+        "event = json.load(sys.stdin)\n"
+        "first = not os.path.exists('seen')\n"
+        "open('seen', 'a').write(str(event['id']) + ' ' + event['message'] + '\\n')\n"
+        "if first: os.kill(os.getppid(), signal.SIGKILL)\n"
+        "if event['message'] == 'last': os.kill(os.getppid(), signal.SIGINT)\n"
+    )
+    nasty = "$(touch pwned); `touch pwned` | touch pwned"
+    call("events", "emit", "note", "--agent", "bob", "--message", nasty)
+    call("events", "emit", "note", "--agent", "bob", "--message", "last")
+    tail = ("events", "tail", "--consumer", "ci", "--from-start", "--exec", f"{sys.executable} program.py")
+    assert call(*tail).status == -signal.SIGKILL
+    assert call(*tail).status == 0
+    seen = [line.split(" ", 1) for line in (tmp_path / "seen").read_text().splitlines()]
+    assert seen[0] == seen[1]
+    assert [int(position) for position, _ in seen[1:]] == list(range(int(seen[0][0]), int(seen[0][0]) + len(seen) - 1))
+    assert [message for _, message in seen[-2:]] == [nasty, "last"]
+    assert not (tmp_path / "pwned").exists()
+
+
 # --- hooks ------------------------------------------------------------------------------------------------------------
 
 

@@ -20,6 +20,7 @@ from coordinate import Coordinator
 from coordinate.mcp.server import ANSWER_MAX, definitions
 from coordinate.mcp.tools import PROFILES, tools_of
 from coordinate.operations import _ANYBODY, MAY, NOT_OFFERED, operations
+from tests.clock import age
 from tests.doors.client import ERAS, folder_of, over_stdio, run
 from tests.doors.command import COORDINATE, Command
 
@@ -196,6 +197,48 @@ def test_words_of_others_and_losses_come_along_once(board: Coordinator, command:
             time.sleep(1.2)
             await bob("list_my_tasks")
             assert not {"unread", "lost"} & bob.answer.keys()
+
+    run(loop)
+
+
+@ON_A_FILE
+def test_any_call_renews_what_the_session_holds_and_brings_answers(
+    board: Coordinator, board_url: str, command: Command
+) -> None:
+    board.dispatch(title="A", role="worker")
+
+    async def loop() -> None:
+        async with over_stdio(command, "--agent", "bob") as bob:
+            await bob("claim_next_task", role="worker", lease_seconds=100)
+            await bob("claim_scopes", patterns=["src"], ttl_seconds=100)
+            asked = await bob("ask_human", title="Which?", action_owner="task", impact="the parser waits")
+            await anyio.to_thread.run_sync(lambda: board.respond(ask=asked["ask"]["id"], text="this", agent="hugo"))
+            for _ in range(2):  # 120 seconds in all
+                await anyio.to_thread.run_sync(lambda: age(board_url, 60))
+                time.sleep(1.2)  # a session gives a sign of life at most once a second
+                await bob("list_my_tasks")
+            assert bob.answer["answers"] == [asked["ask"]["id"]]
+            assert "lost" not in bob.answer
+            assert (await bob("log_progress", handle="TASK-1@1", note="still here"))["status"] == "IN_PROGRESS"
+
+    run(loop)
+    assert [each.resource for each in board.list_leases(kind="scope")] == ["src"]
+
+
+@ON_A_FILE
+def test_a_board_the_inbox_and_the_status_are_resources(board: Coordinator, command: Command) -> None:
+    board.board_upsert(title="Search & find", rows=[{"label": "Index"}])
+    board.ask(title="Which colour?", action_owner="task", impact="the logo")
+
+    async def loop() -> None:
+        async with over_stdio(command, "--agent", "bob") as bob:
+
+            async def read(uri: str) -> Any:
+                return json.loads((await bob.client.read_resource(uri)).contents[0].text)  # type: ignore[union-attr]
+
+            assert (await read("coordinate://board/Search & find"))["rows"][0]["label"] == "Index"
+            assert [ask["title"] for ask in await read("coordinate://inbox")] == ["Which colour?"]
+            assert (await read("coordinate://status")).keys() >= {"by_status"}
 
     run(loop)
 
@@ -417,6 +460,8 @@ def test_init_makes_and_upgrades_a_file_and_leaves_a_server_alone(tmp_path: Path
 
 DEATHS = [
     ("stdin ends", "in a call"),
+    ("stdin ends", "idle"),
+    ("its parent is killed", "idle"),
     ("its parent is killed", "in a call"),
     ("nobody reads stdout", "in a call"),
     ("nobody reads stdout", "idle"),

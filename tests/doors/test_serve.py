@@ -86,9 +86,10 @@ def test_foreign_names_tokens_and_roles_change_nothing(server: Server, board: Co
     methods = ("GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW")
     answered = {method: server(method, "/api/dispatch?title=T&role=worker", token=admin).status for method in methods}
     assert set(answered.values()) == {405}
-    for name, operation in operations().items():
-        if not operation.allows("worker") and server.api(name, "worker").status != 403:
-            wrong.append(f"a worker called {name}")
+    for role in ("worker", "reviewer", "manager", "human"):
+        for name, operation in operations().items():
+            if not operation.allows(role) and server.api(name, role).status != 403:
+                wrong.append(f"a {role} called {name}")
     assert wrong == []
     assert dump(board_url) == before
     assert server("POST", "/api/dispatch", DISPATCH, token=admin, Origin=own).status == 200
@@ -287,6 +288,10 @@ def test_a_session_of_a_transport_is_its_tokens_alone(server: Server) -> None:
         ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
         assert server("POST", "/mcp", ping, token=server.secrets["manager"], **theirs).status == 404
         assert server("POST", "/mcp", ping, token=server.secrets["worker"], **theirs).status == 200
+        # Nor does a token go on with another agent's session.
+        begun = server.api("register").json["id"]
+        async with over_http(server.mcp, server.secrets["manager"], era="legacy", Coordinate_Session=begun) as max_:
+            assert (await max_.refused("show_status"))["field"] == "session"
 
     run(loop)
 
