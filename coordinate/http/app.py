@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from coordinate import __version__, inputs
-from coordinate.errors import Busy, CoordinateError
+from coordinate.errors import Busy, CoordinateError, NotFound
 from coordinate.http import api
 from coordinate.http.gate import BODY_MAX, COOKIE, Gate, Rules, csrf_token, parse_form, refused
 from coordinate.http.page import answers, deeds, views
@@ -56,7 +56,11 @@ class Application:
                 yield
                 tasks.cancel_scope.cancel()
 
-        app = Starlette(routes=[Route("/mcp", StreamableHTTPASGIApp(mcp)), *routes()], lifespan=running)
+        app = Starlette(
+            routes=[Route("/mcp", StreamableHTTPASGIApp(mcp)), *routes()],
+            lifespan=running,
+            exception_handlers={404: nowhere},
+        )
         gate = Gate(app, calls, self.rules)
         app.state.calls, app.state.rules, app.state.gate, app.state.began = calls, self.rules, gate, time.time()
         return gate
@@ -91,6 +95,12 @@ async def contents(request: Request) -> Response:
     csrf = csrf_token(request) if COOKIE in request.cookies else None
     there = {"mcp": "/mcp", "api": "/api/openapi.json", "events": "/events", "metrics": "/metrics"}
     return JSONResponse(there | {"csrf": csrf})
+
+
+async def nowhere(request: Request, _: Exception) -> Response:
+    """Nothing is served there."""
+    error = NotFound("nothing is served at this address", hint="begin at /")
+    return answers.problem(request, error) if answers.wants_page(request) else refused(error)
 
 
 # --- signing in -------------------------------------------------------------------------------------------------------

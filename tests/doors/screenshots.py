@@ -62,27 +62,28 @@ def furnish(board: Coordinator, url: str) -> None:
     agents = ["ada", "boris", "chen", "dana", "emil"]
     for name in agents:
         board.acting(agent=name).register(name=name, doing="")
+    made: list[str] = []
     titles = iter(PAST)
-    for day in range(13):
-        for nth in range(1 + (day * 5 + 2) % 4):
-            title = next(titles, None)
-            if title is None:
-                break
+    for day in range(14):
+        for _ in range({0: 16, 4: 7, 8: 7}.get(day, 0)):
+            title = next(titles)
+            scopes = [f"shop/{title.split()[-1]}/**"]
+            made.append(board.dispatch(title=title, role="worker", scopes=scopes).task.id)
+        for nth in range(min(len(made), 1 + (day * 5 + 2) % 4)):
             who = board.acting(agent=agents[(day + nth) % 5])
-            task = who.dispatch(title=title, role="worker", scopes=[f"shop/{title.split()[-1].lower()}/**"]).task.id
-            if (day + nth) % 3 == 1:
+            task = made.pop(0)
+            if (day + nth) % 4 == 1:
                 who.claim_task(task=task, lease_seconds=60)
                 age(url, 61)
                 board.sweep()
-            age(url, 1_500 + 2_400 * ((day + 2 * nth) % 4))
             claim = who.claim_task(task=task)
-            age(url, 900 + 1_100 * ((day * 3 + nth) % 6))
+            age(url, 900 + 1_700 * ((day * 3 + nth) % 8))
             if nth == 2:
                 who.complete(handle=claim, review=True, result="ready to be read")
                 board.acting(agent="rhea").approve(task=task, note="clear and well tested")
             else:
                 who.complete(handle=claim, result="done, tests are green")
-        age(url, 50_000)
+        age(url, 54_000)
     present(board)
 
 

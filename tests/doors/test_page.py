@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from coordinate import Coordinator
+from coordinate.records import GivenRow
 from tests.doors import browser as chromium
 from tests.doors.browser import Watched
 from tests.doors.server import Server, serving
@@ -215,3 +217,181 @@ def test_only_who_may_answer_can_and_the_page_needs_a_name(server: Server, board
     answer = server("POST", "/do/respond", off, token=server.secrets["human"], **form | html)
     assert (answer.status, answer.headers["location"]) == (303, "/")
     assert board.show_ask(ask="ASK-1").responses[0].said_by == "hugo"
+
+
+VIEWS = (
+    "/",
+    "/asks",
+    "/asks/ASK-1",
+    "/boards",
+    "/tasks",
+    "/tasks?status=DONE",
+    "/tasks/TASK-1",
+    "/who",
+    "/log",
+    "/charts",
+)
+HOSTILE = [
+    "<script>window.pwned=1;alert(1)</script>",
+    "\"'><img src=//evil.example/x onerror=alert(1)>",
+    "</textarea></title></style></script><svg onload=alert(1)>",
+    "{{7*7}}${7*7}{% raw %}<%= 7*7 %>",
+    "javascript:alert(1)//",
+    "\u202egnp.exe \u2066\u200b\u00ad",
+    "&lt;b&gt; &amp;amp; %3Cscript%3E",
+]
+
+
+@ON_A_FILE
+def test_whatever_agents_write_is_text(visit: Visit, server: Server, board: Coordinator) -> None:
+    """IF-08. In every field of every view, and at every place of it; the policy had nothing to stop."""
+    wide = "W" * 90
+    for number, line in enumerate([*HOSTILE, wide]):
+        fill(board, line, number)
+    paths = [*VIEWS, *(f"/board?{urlencode({'title': line, 'project': line[:90]})}" for line in (HOSTILE[1], wide))]
+    paths += [f"/tasks/TASK-{3 * number + 1}" for number in range(len(HOSTILE))]
+    paths += [
+        "/tasks/%3Cscript%3Ealert(1)%3C/script%3E",
+        "/asks/%3Cimg%20onerror=alert(1)%3E",
+        "/log?q=%3Cscript%3E",
+        "/tasks?q=%22%3E%3Cscript%3E&agent=%22%3E",
+    ]
+    for width in (1280, 360):
+        page, _ = visit(width=width)
+        for path in paths:
+            page.goto(f"http://{server.host}{path}")
+            for details in page.locator("main details").all()[:40]:
+                details.evaluate("each => each.open = true")
+            if "alert(1)" not in path:
+                expect(page.locator("#live")).to_have_text("live")
+            assert page.evaluate("window.pwned") is None
+            found = page.evaluate(MARKUP)
+            assert found == [], f"{path}: {found}"
+            assert page.evaluate(TOO_WIDE, width) == [], path
+            assert "49$" not in page.inner_text("body"), path
+        page.goto(f"http://{server.host}/tasks/TASK-1")
+        for shown in (HOSTILE[0], "TASK-1"):
+            expect(page.locator("h1, main").first).to_contain_text(shown)
+        page.goto(f"http://{server.host}/tasks/TASK-16")
+        expect(page.locator("h1")).to_have_text(
+            "\u27e8202E\u27e9gnp.exe \u27e82066\u27e9\u27e8200B\u27e9\u27e800AD\u27e9"
+        )
+
+
+# Elements, addresses and handlers that no template has, wherever they came from.
+MARKUP = """
+() => [...document.querySelectorAll("*")].filter(each =>
+  (each.localName === "script" && each.getAttribute("src") !== "/page.js")
+  || (each.localName === "img" && each.getAttribute("src") !== "/page.svg")
+  || (each.localName === "svg" && !each.closest(".chart"))
+  || ["iframe", "object", "embed", "base", "b64", "style"].includes(each.localName)
+  || [...each.attributes].some(one => one.name.startsWith("on") || one.name === "style"
+      || (["href", "src", "action", "formaction"].includes(one.name) && !/^[/#](?![/])/.test(one.value)))
+).map(each => each.outerHTML.slice(0, 200))
+"""
+
+
+# What makes the whole document wider than the screen.
+TOO_WIDE = """
+width => document.documentElement.scrollWidth <= width ? [] : [...document.querySelectorAll("*")].filter(each =>
+  !each.closest(".wide, svg") && each.getBoundingClientRect().right > width).map(each => each.outerHTML.slice(0, 120))
+"""
+
+
+def fill(board: Coordinator, words: str, number: int) -> None:
+    """Write it into every field that an agent can write."""
+    name = "".join(each for each in words[:90] if each.isprintable()).strip()  # a name takes nothing invisible
+    agent = board.acting(agent=name)
+    run = agent.register(name=name, stream=words, doing=words, host=words, project=name)
+    agent = board.acting(agent=name, session=run.id)
+    agent.set_doing(doing=words, detail=words)
+    given = {"title": words, "role": name, "body": words, "project": name, "scopes": [f"{words}/**"]}
+    first, second, third = (agent.dispatch(**given, dedup_key=f"{words}{each}").task.id for each in range(3))
+    agent.depend_add(task=second, on=first)
+    claim = agent.claim_task(task=first)
+    agent.log_progress(handle=claim, note=words, note_type="DECISION")
+    agent.open_worktree(task=claim.handle, branch=f"b{number}", root=words)
+    agent.acquire_lock(name=name, project=name)
+    agent.comment(task=first, text=words)
+    agent.emit(event_type=f"hostile.{number}", payload={words: [words]}, message=words, ref=name, project=name)
+    words_of_ask = dict.fromkeys(("detail", "next_step", "impact", "next_after", "context"), words)
+    options = [{"label": words, "detail": words, "recommended": True}, "other"]
+    for _ in range(2):
+        agent.ask(title=words, action_owner="decision", options=options, project=name, **words_of_ask)
+    agent.ask(title=words, action_owner="decision", options=options, task=claim.handle, **words_of_ask)
+    agent.ask(title=words, kind="note", detail=words, project=name)
+    asked = agent.list_asks(project=name)
+    agent.respond(ask=asked[0].id, text=words, context=words, choice=words)
+    agent.collect(ask=asked[0].id)
+    agent.take(ask=asked[0].id)
+    agent.annotate(ask=asked[0].id, text=words)
+    agent.respond(ask=asked[1].id, text=words)
+    agent.collect(ask=asked[1].id)
+    agent.acknowledge(ask=asked[1].id, response_seq=1, outcome=words)
+    row = GivenRow(label=words, status="partial", note=words, context=words)
+    turn = GivenRow(label=f"{words}2", status="blocked", action_owner="task", **words_of_ask_row(words))
+    agent.board_upsert(title=words, project=name, rows=[row, turn], stream=words)
+    agent.board_annotate(title=words, label=words, project=name, text=words)
+    done = agent.claim_task(task=third)
+    agent.complete(handle=done, result=words)
+
+
+def words_of_ask_row(words: str) -> dict[str, str]:
+    return dict.fromkeys(("note", "next_step", "impact", "next_after", "context"), words)
+
+
+@ON_A_FILE
+def test_a_task_is_followed_while_others_work_on_it(visit: Visit, board: Coordinator) -> None:
+    board.dispatch(title="Draw the logo", body="round", role="worker", scopes=["art/**"])
+    board.dispatch(title="Print it", role="worker", depends_on=["TASK-1"])
+    page, _ = visit("/tasks")
+    expect(page.locator("#column-TODO li.task")).to_have_count(2)
+    page.locator("#TASK-1 h3 a").click()
+    page.evaluate("window.loadedOnce = true")
+    expect(page.locator("#head")).to_contain_text("the next claim of role worker")
+    claim = board.claim_next(role="worker")
+    assert claim is not None
+    expect(page.locator("#head")).to_contain_text("alice holds it")
+    page.get_by_label("A note on TASK-1").fill("make it ro")
+    board.log_progress(handle=claim, note="a circle stands")
+    expect(page.locator("#notes")).to_contain_text("a circle stands")
+    expect(page.get_by_label("A note on TASK-1")).to_be_focused()
+    page.keyboard.type("und")
+    page.get_by_role("button", name="Note it").click()
+    expect(page.locator("#notes")).to_contain_text("make it round")
+    board.ask(title="Which colour?", task=claim.handle, blocking=True, **DECISION)
+    page.locator("#ASK-1 a.id").click()
+    card(page, "ASK-1").get_by_role("button", name="red").click()
+    expect(page.locator("main")).to_contain_text("hugo answered red")
+    page.get_by_role("link", name="TASK-1").click()
+    claim = board.claim_next(role="worker")
+    assert claim is not None
+    board.complete(handle=claim, result="logo.svg")
+    expect(page.locator("#head")).to_contain_text("logo.svg")
+    expect(page.locator("#history")).to_contain_text("COMPLETE")
+    for to, says in {
+        "who": "wendy",
+        "log": "task.completed",
+        "charts": "1 in 30 days",
+        "boards": "No boards yet",
+    }.items():
+        page.locator(f"#to-{to}").click()
+        expect(page.locator("main")).to_contain_text(says)
+    page.goto(page.url.replace("/boards", "/tasks?q=PRINT"))
+    expect(page.locator("li.task")).to_have_count(1)
+
+
+@ON_A_FILE
+def test_a_board_is_watched_and_spoken_to(visit: Visit, board: Coordinator) -> None:
+    board.board_upsert(title="Release / 2", rows=[GivenRow(label="Manual"), GivenRow(label="Tests", status="done")])
+    page, _ = visit("/boards")
+    expect(page.locator("main")).to_contain_text("50 %")
+    page.get_by_role("link", name="Release / 2").click()
+    row = page.locator("#ROW-1")
+    row.get_by_text("Say something").click()
+    row.get_by_label("A word beside Manual").fill("with pictures")
+    row.get_by_role("button", name="Say it").click()
+    expect(row).to_contain_text("hugo: with pictures")
+    view = board.board_get(title="Release / 2")
+    board.board_row(title="Release / 2", label="Manual", status="done", expected_revision=view.rows[0].revision)
+    expect(page.locator("main")).to_contain_text("100 %")

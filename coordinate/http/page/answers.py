@@ -21,7 +21,14 @@ Values = dict[str, Any]
 View = Callable[[Coordinator, Request], Values]
 
 # Where the views are, what they are called, and what on a narrow screen.
-VIEWS = (("/", "Needs you", "You"), ("/asks", "Asks", "Asks"))
+VIEWS = (
+    ("/", "Needs you", "You"),
+    ("/boards", "Boards", "Boards"),
+    ("/tasks", "Tasks", "Tasks"),
+    ("/who", "Who", "Who"),
+    ("/log", "Log", "Log"),
+    ("/charts", "Charts", "Charts"),
+)
 
 logger = logging.getLogger(__name__)
 

@@ -115,6 +115,19 @@ def annotate(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
     return "annotate", {"ask": ask, "text": form.get("text", "")}, f"Said beside {ask}"
 
 
+# --- words beside tasks and rows --------------------------------------------------------------------------------------
+
+
+def comment(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
+    task = _need(form, "task")
+    return "comment", {"task": task, "text": form.get("text", "")}, f"Noted on {task}"
+
+
+def beside(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
+    row = {name: _need(form, name) for name in ("title", "project", "label")}
+    return "board_annotate", {**row, "text": form.get("text", "")}, "Said beside the row"
+
+
 DEEDS: dict[str, Deed] = {
     "respond": respond,
     "undo": undo,
@@ -122,4 +135,6 @@ DEEDS: dict[str, Deed] = {
     "wake": wake,
     "dismiss": dismiss,
     "annotate": annotate,
+    "comment": comment,
+    "beside": beside,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from starlette.requests import Request
@@ -9,12 +10,23 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from coordinate import inputs
+from coordinate.http.page import charts
 from coordinate.http.page.answers import Values, asked, number, shown
 from coordinate.http.page.words import HERE
+from coordinate.records import Ask, Lease, Session, Task
 from coordinate.service import Coordinator
+from coordinate.states import BLOCKED, DONE, FINAL, IN_PROGRESS, IN_REVIEW, TODO
 
 URGENT_MAX = 30
 ANSWERED_MAX = 20
+COLUMNS = (TODO, IN_PROGRESS, BLOCKED, IN_REVIEW, DONE)
+COLUMN_MAX = 20
+FINISHED_MAX = 200
+BOARDS_MAX = 100
+PEOPLE_MAX = 200
+SESSIONS_SHOWN = 3
+EVENTS_ON_A_TASK = 10
+DRAWN_MAX = 1_000
 PAGE = 50
 
 
@@ -23,6 +35,13 @@ def routes() -> list[BaseRoute]:
     return [
         Route("/asks", shown("asks.html", asks), methods=["GET"]),
         Route("/asks/{ask}", shown("ask.html", ask), methods=["GET"]),
+        Route("/boards", shown("boards.html", boards), methods=["GET"]),
+        Route("/board", shown("board.html", one_board), methods=["GET"]),
+        Route("/tasks", shown("tasks.html", tasks), methods=["GET"]),
+        Route("/tasks/{task}", shown("task.html", task), methods=["GET"]),
+        Route("/who", shown("who.html", who), methods=["GET"]),
+        Route("/log", shown("log.html", log), methods=["GET"]),
+        Route("/charts", shown("charts.html", figures), methods=["GET"]),
         *(Route(f"/page.{kind}", partial(_file, f"page.{kind}"), methods=["GET"]) for kind in ("css", "js", "svg")),
     ]
 
@@ -78,6 +97,148 @@ def ask(board: Coordinator, request: Request) -> Values:
     view = board.show_ask(ask=request.path_params["ask"])
     on = [view.ask.surface_id] if view.ask.surface == "task" else []
     return {"view": view, "ask": view.ask, "tasks": _titles(board, on)}
+
+
+def boards(board: Coordinator, request: Request) -> Values:
+    """Boards with their progress, the latest change first."""
+    archived = asked(request, "archived") is not None
+    found = board.board_list(project=asked(request, "project"), archived=archived, limit=BOARDS_MAX)
+    return {"boards": found, "archived": archived, "most": BOARDS_MAX}
+
+
+def one_board(board: Coordinator, request: Request) -> Values:
+    """A board with all that is known of its rows."""
+    title, project = asked(request, "title") or "", asked(request, "project") or "default"
+    return {"view": board.board_get(title=title, project=project, full=True), "project": None}
+
+
+def tasks(board: Coordinator, request: Request) -> Values:
+    """Tasks by where they stand, in the queue's order; what is finished the latest first; or one column, paged."""
+    project, role, agent, query = (asked(request, name) for name in ("project", "role", "agent", "q"))
+    status = asked(request, "status")
+    stats = board.stats(project=project)
+    columns = []
+    for each in (status,) if status else COLUMNS:
+        limit = PAGE if status else COLUMN_MAX
+        if each in FINAL:
+            found = board.list_finished(
+                status=each,
+                role=role,
+                by_agent=agent,
+                project=project,
+                query=query,
+                limit=FINISHED_MAX if status else limit,
+            )
+            column: Values = {"tasks": found, "more": None}
+        else:
+            page = board.list_tasks(
+                status=each,
+                role=role,
+                assigned_to=agent,
+                project=project,
+                query=query,
+                after=asked(request, "after") if status else None,
+                limit=limit,
+            )
+            column = {"tasks": page.tasks, "more": page.next}
+        counted = stats.by_status.get(each, 0) if (role, agent, query) == (None, None, None) else None
+        columns.append(column | {"status": each, "count": counted})
+    return {
+        "columns": columns,
+        "stats": stats,
+        "agents": [each.name for each in board.list_agents(limit=200)],
+        "filters": {"project": project, "role": role, "agent": agent, "q": query},
+    }
+
+
+def task(board: Coordinator, request: Request) -> Values:
+    """A task's whole story."""
+    name = request.path_params["task"]
+    notes_before, history_before = number(request, "notes_before"), number(request, "history_before")
+    view = board.view(task=name, notes_before=notes_before, history_before=history_before)
+    return {
+        "view": view,
+        "task": view.task,
+        "why": board.why(task=name),
+        "asks": _asks_on(board, view.task),
+        "leases": board.list_leases(task=name, limit=PAGE),
+        "events": board.list_events(ref=name, limit=EVENTS_ON_A_TASK)[::-1],
+        "notes_before": notes_before,
+    }
+
+
+def _asks_on(board: Coordinator, found: Task) -> list[Ask]:
+    """What humans are, or were last, asked about a task, and before that."""
+    if found.ask_id is None:
+        return []
+    view = board.show_ask(ask=found.ask_id)
+    return [view.ask, *view.steps[:5]]
+
+
+def who(board: Coordinator, request: Request) -> Values:
+    """Who works on what, and holds which files until when."""
+    project = asked(request, "project")
+    before, after = number(request, "before"), asked(request, "after")
+    held = board.list_tasks(status=IN_PROGRESS, project=project, limit=PEOPLE_MAX).tasks
+    leases = board.list_leases(project=project, before=before, limit=PEOPLE_MAX)
+    sessions = board.list_sessions(project=project, limit=PEOPLE_MAX)
+    agents = board.list_agents(after=after, limit=PAGE)
+    return {
+        "people": _people(sessions, held, leases),
+        "leases": leases,
+        "more_leases": leases[-1].id if len(leases) == PEOPLE_MAX else None,
+        "worktrees": board.list_worktrees(project=project, limit=PAGE),
+        "agents": agents,
+        "more_agents": agents[-1].name if len(agents) == PAGE else None,
+    }
+
+
+def _people(sessions: Sequence[Session], held: Sequence[Task], leases: Sequence[Lease]) -> list[Values]:
+    """Whoever has a session or holds something, the live and busy first."""
+    found: dict[str, Values] = {}
+
+    def at(name: str) -> Values:
+        return found.setdefault(name, {"name": name, "live": False, "sessions": [], "tasks": [], "leases": []})
+
+    for session in sessions:
+        one = at(session.agent)
+        one["live"] = one["live"] or session.live
+        if len(one["sessions"]) < SESSIONS_SHOWN:
+            one["sessions"].append(session)
+    for each in held:
+        at(str(each.assigned_agent))["tasks"].append(each)
+    for lease in leases:
+        at(lease.agent)["leases"].append(lease)
+    return sorted(found.values(), key=lambda one: (not one["live"], not one["tasks"], one["name"]))
+
+
+def log(board: Coordinator, request: Request) -> Values:
+    """The event log, the latest first; a text is searched for in messages and payloads."""
+    names = {"q": "q", "kind": "kind", "ref": "ref", "agent": "agent", "project": "project"}
+    filters = {name: asked(request, given) for name, given in names.items()}
+    before, project = number(request, "before"), filters["project"]
+    if filters["q"] is not None:
+        kinds = None if filters["kind"] is None else [filters["kind"]]
+        found = board.search_events(query=filters["q"], event_types=kinds, project=project, before=before, limit=PAGE)
+    else:
+        found = board.list_events(
+            event_type=filters["kind"],
+            ref=filters["ref"],
+            by_agent=filters["agent"],
+            project=project,
+            before=before,
+            limit=PAGE,
+        )[::-1]
+    return {"events": found, "filters": filters, "more": found[-1].id if len(found) == PAGE else None}
+
+
+def figures(board: Coordinator, request: Request) -> Values:
+    """Charts of the last days."""
+    project, days = asked(request, "project"), number(request, "days") or 30
+    status = board.status(project=project, days=days)
+    finished = board.list_finished(project=project, limit=DRAWN_MAX)
+    effort = board.effort(project=project, days=days)
+    return {"charts": charts.charts(status, finished, effort, board.now()), "status": status, "days": days}
 
 
 front = shown("needs_you.html", needs_you)
