@@ -38,6 +38,7 @@ SHOWN = [
     DOCS / "boards.md",
     DOCS / "mcp.md",
     DOCS / "serve.md",
+    DOCS / "page.md",
     DOCS / "wake.md",
     DOCS / "webhooks.md",
     DOCS / "howto-transactions.md",

@@ -19,7 +19,7 @@ from tests.doors.browser import running, visiting
 from tests.doors.server import serving
 
 HERE = Path(__file__).parents[2] / "docs" / "images"
-DESKTOP, PHONE = (1280, 860), (390, 844)
+DESKTOP, PHONE = (1280, 740), (390, 844)
 
 
 def main(folder: Path) -> None:
@@ -27,7 +27,7 @@ def main(folder: Path) -> None:
         url = str(Path(place) / "board.db")
         with coordinate.connect(url, agent="mira", create=True) as board:
             furnish(board, url)
-            with serving(board, url, Path(place) / "served") as server:
+            with serving(board, url, Path(place) / "served", "--agent", "mira") as server:
                 for name, (path, width) in VIEWS.items():
                     size = DESKTOP if width == "desktop" else PHONE
                     with visiting(browser, width=size[0], height=size[1], dark="dark" in name) as (page, _):
@@ -43,23 +43,19 @@ VIEWS = {
     "needs-you-phone": ("/", "phone"),
     "needs-you-phone-dark": ("/", "phone"),
     "tasks-desktop": ("/tasks", "desktop"),
-    "tasks-phone": ("/tasks", "phone"),
-    "task-desktop": ("/tasks/TASK-9", "desktop"),
-    "task-phone-dark": ("/tasks/TASK-9", "phone"),
-    "boards-desktop": ("/boards", "desktop"),
+    "task-desktop": ("/tasks/TASK-31", "desktop"),
+    "task-phone": ("/tasks/TASK-31", "phone"),
     "board-desktop": ("/board?title=Release+2.4", "desktop"),
     "who-desktop": ("/who", "desktop"),
     "who-phone": ("/who", "phone"),
-    "charts-desktop": ("/charts", "desktop"),
-    "charts-desktop-dark": ("/charts", "desktop"),
-    "charts-phone": ("/charts", "phone"),
-    "log-desktop": ("/log", "desktop"),
+    "charts-desktop-dark": ("/charts?days=14", "desktop"),
+    "charts-phone": ("/charts?days=14", "phone"),
 }
 
 
 def furnish(board: Coordinator, url: str) -> None:
     """A team that builds a shop: two weeks of work, some of it lost and done again, and a person who is asked."""
-    agents = ["ada", "boris", "chen", "dana", "emil"]
+    agents = ["anna", "boris", "chen", "dana", "emil"]
     for name in agents:
         board.acting(agent=name).register(name=name, doing="")
     made: list[str] = []
@@ -89,7 +85,7 @@ def furnish(board: Coordinator, url: str) -> None:
 
 def present(board: Coordinator) -> None:
     """Today."""
-    mine = {name: board.acting(agent=name) for name in ("ada", "boris", "chen", "dana", "emil", "rhea", "mira")}
+    mine = {name: board.acting(agent=name) for name in ("anna", "boris", "chen", "dana", "emil", "rhea", "mira")}
     sessions = {}
     for name, doing in DOING.items():
         sessions[name] = board.acting(agent=name).register(name=name, doing=doing, stream=f"{name}/today")
@@ -108,9 +104,9 @@ def present(board: Coordinator) -> None:
             )
             .task.id
         )
-    pay = mine["ada"].claim_task(task=made["pay"])
-    mine["ada"].log_progress(handle=pay, note="The provider's sandbox answers; refunds are next.")
-    mine["ada"].log_progress(
+    pay = mine["anna"].claim_task(task=made["pay"])
+    mine["anna"].log_progress(handle=pay, note="The provider's sandbox answers; refunds are next.")
+    mine["anna"].log_progress(
         handle=pay, note="Amounts are whole cents now: floats lost one in 0.3 %.", note_type="DECISION"
     )
     mail = mine["boris"].claim_task(task=made["mail"])
@@ -159,7 +155,7 @@ def present(board: Coordinator) -> None:
     mine["mira"].respond(ask="ASK-4", choice="By first name", text="but never in invoices")
     mine["boris"].collect(ask="ASK-4")
     mine["boris"].take(ask="ASK-4")
-    mine["ada"].ask(
+    mine["anna"].ask(
         title="Which cards do we take?", action_owner="decision", impact="The form's logos.", options=["Two", "All"]
     )
     mine["mira"].respond(ask="ASK-5", choice="All")
@@ -175,7 +171,7 @@ def present(board: Coordinator) -> None:
     mine["emil"].acknowledge(ask="ASK-7", response_seq=1, outcome="All reports say UTC, shop/reports/time.py")
     mine["emil"].claim_scopes(patterns=["docs/manual.md"], ttl_seconds=1_800)
     mine["emil"].acquire_lock(name="staging")
-    mine["ada"].open_worktree(task=pay.handle, branch="pay/refunds", root="../shop-pay")
+    mine["anna"].open_worktree(task=pay.handle, branch="pay/refunds", root="../shop-pay")
     mine["boris"].emit(
         event_type="learning", message="The letter renderer drops lines that begin with a dot: escape them."
     )
@@ -197,7 +193,7 @@ def present(board: Coordinator) -> None:
 
 
 DOING = {
-    "ada": "refunds in the payment form",
+    "anna": "refunds in the payment form",
     "boris": "letters to customers",
     "chen": "search that forgives misspelling",
     "dana": "counting the stock",

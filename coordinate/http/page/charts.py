@@ -16,7 +16,7 @@ from coordinate.http.page.words import span
 from coordinate.records import Effort, Finished, Status
 
 WIDTH, HEIGHT = 440, 220
-LEFT, RIGHT, TOP, BOTTOM = 40, 424, 14, 192
+LEFT, RIGHT, TOP, BOTTOM = 48, 424, 14, 192
 AGENTS_SHOWN = 12
 TABLE_MAX = 100
 WELL = ("completed", "submitted")
@@ -105,7 +105,7 @@ def _burn_down(status: Status) -> Chart:
     return Chart(
         name="burn-down",
         title="Burn-down",
-        says=f"Open tasks at the end of each day: {first} {len(days)} days ago, {last} now.",
+        says=f"Open tasks at the end of each day: from {first} to {last} in {len(days)} days.",
         head=("day", "open", "came in", "done", "cancelled"),
         rows=tuple((d.day, str(d.open), str(d.created), str(d.done), str(d.cancelled)) for d in reversed(days)),
         lines=(Line(area, "area"), Line(line, "open")),

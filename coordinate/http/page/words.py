@@ -52,10 +52,22 @@ def when(moment: datetime | None, now: datetime) -> Markup:
     seconds = (moment - now).total_seconds()
     said = span(abs(seconds))
     told = "just now" if abs(seconds) < 5 else f"in {said}" if seconds > 0 else f"{said} ago"
-    utc = moment.astimezone(UTC)
-    return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
-        utc.isoformat(timespec="seconds").replace("+00:00", "Z"), utc.strftime("%Y-%m-%d %H:%M:%S"), told
+    return Markup('<time datetime="{}" title="{:%Y-%m-%d %H:%M:%S} UTC">{}</time>').format(
+        _rfc(moment), moment.astimezone(UTC), told
     )
+
+
+def left(moment: datetime, now: datetime) -> Markup:
+    """How long something lasts yet, or since when its time is past."""
+    said = span(abs((moment - now).total_seconds()))
+    told = f"{said} left" if moment > now else f"past its time since {said}"
+    return Markup('<time class="{}" datetime="{}" title="until {:%Y-%m-%d %H:%M:%S} UTC">{}</time>').format(
+        "" if moment > now else "warm", _rfc(moment), moment.astimezone(UTC), told
+    )
+
+
+def _rfc(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def span(seconds: float) -> str:
@@ -94,4 +106,4 @@ _templates = Environment(
     lstrip_blocks=True,
 )
 _templates.filters |= {"exact": exact, "as_text": as_text, "span": span}
-_templates.globals |= {"when": when, "where": where, "place": place}
+_templates.globals |= {"when": when, "left": left, "where": where, "place": place}
