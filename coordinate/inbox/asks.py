@@ -374,6 +374,7 @@ def list_asks(
     *,
     attention: bool = False,
     unhandled: bool = False,
+    snoozed: bool = False,
     state: str | None = None,
     kind: str | None = None,
     project: str | None = None,
@@ -386,12 +387,18 @@ def list_asks(
     """Asks by number, a page of them; `after` (a number) pages on. With `before` (a number) the latest first.
 
     `attention`: what needs the human now, without what is snoozed and closed projects. `unhandled`: what humans have
-    finished with and agents have not. `query`: whose words, or whose responses' words, hold a text; it is literal and
-    case-folded. Only one of these three at a time, and none of them with `before`, else `InvalidInput`.
+    finished with and agents have not. `snoozed`: what sleeps. `query`: whose words, or whose responses' words, hold a
+    text; it is literal and case-folded. Only one of these four at a time, without `state` and `before`, else
+    `InvalidInput`.
     """
-    named = [inputs.flag(attention, "attention"), inputs.flag(unhandled, "unhandled"), query is not None]
-    if sum(named) > 1:
-        raise inputs.refuse("query", "attention, unhandled and query exclude each other")
+    named = {
+        "asks_attention": inputs.flag(attention, "attention"),
+        "asks_unhandled": inputs.flag(unhandled, "unhandled"),
+        "asks_snoozed": inputs.flag(snoozed, "snoozed"),
+        "asks_search": query is not None,
+    }
+    if sum(named.values()) > 1:
+        raise inputs.refuse("query", "attention, unhandled, snoozed and query exclude each other")
     params: dict[str, Any] = {
         "project": inputs.name_or_none(project, "project"),
         "kind": None if kind is None else inputs.one_of(kind, "kind", ASK_KINDS),
@@ -402,16 +409,14 @@ def list_asks(
     state = None if state is None else inputs.one_of(state, "state", ASK_STATES)
     if before is not None:
         before = inputs.integer(before, "before", least=0, most=inputs.BIGINT_MAX)
-        if any(named):
-            raise inputs.refuse("before", "before goes with none of attention, unhandled and query")
-        return [ask_of(row) for row in tx.all("asks_newest", state=state, before=before, **params)]
-    if attention or unhandled or query is not None:
-        if state is not None:
-            raise inputs.refuse("state", "state goes with none of attention, unhandled and query")
+    if any(named.values()):
+        if state is not None or before is not None:
+            raise inputs.refuse("state", "state and before go with none of attention, unhandled, snoozed and query")
         if query is not None:
             params["needle"] = inputs.fold(inputs.text(query, "query", limit=inputs.QUERY_MAX, blank=False))
-        name = "asks_attention" if attention else "asks_unhandled" if unhandled else "asks_search"
-        return [ask_of(row) for row in tx.all(name, **params)]
+        return [ask_of(row) for row in tx.all(next(name for name, asked in named.items() if asked), **params)]
+    if before is not None:
+        return [ask_of(row) for row in tx.all("asks_newest", state=state, before=before, **params)]
     return [ask_of(row) for row in tx.all("asks_list", state=state, **params)]
 
 

@@ -577,6 +577,7 @@ add(
     .limit(_page[1]),
 )
 add("asks_attention", "A page of what needs the human now.", _list(_ATTENTION))
+add("asks_snoozed", "A page of what sleeps.", _list(_LIVE, a.state == const("open"), ~_AWAKE))
 add("asks_unhandled", "A page of what humans have finished with, and agents have not.", _list(_ANSWERED))
 add(
     "asks_unseen",

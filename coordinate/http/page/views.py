@@ -52,8 +52,6 @@ def routes() -> list[BaseRoute]:
 def needs_you(board: Coordinator, request: Request) -> Values:
     """Asks in order of urgency, what sleeps, and what became of the answers."""
     project = asked(request, "project")
-    now = board.now()
-    live = board.list_asks(state="open", kind="question", project=project, limit=inputs.LIST_MAX)
     urgent = board.urgent_asks(project=project, limit=URGENT_MAX)
     said = board.list_asks(unhandled=True, project=project, limit=PAGE)
     closed = board.list_asks(
@@ -62,7 +60,7 @@ def needs_you(board: Coordinator, request: Request) -> Values:
     return {
         "urgent": urgent,
         "needing": board.attention_count(project=project),
-        "asleep": [each for each in live if each.snoozed_until is not None and each.snoozed_until > now][:PAGE],
+        "asleep": board.list_asks(snoozed=True, project=project, limit=PAGE),
         "said": said[::-1],
         "closed": closed,
         "told": [
@@ -70,7 +68,7 @@ def needs_you(board: Coordinator, request: Request) -> Values:
             for kind in ("note", "done")
             for each in board.list_asks(kind=kind, project=project, before=inputs.BIGINT_MAX, limit=5)
         ],
-        "tasks": _titles(board, [each.surface_id for each in (*urgent, *said) if each.surface == "task"]),
+        "tasks": _titles(board, [each.surface_id for each in urgent if each.surface == "task"]),
     }
 
 

@@ -130,19 +130,20 @@
     }
   }
 
-  let looking = null, again = false, last = 0, timer = 0;
+  let looking = null, again = false, last = 0, took = 0, timer = 0;
 
   async function look() {
     if (looking) { again = true; return looking; }
     looking = (async () => {
       do {
-        again = false;
+        again = false; // what happens from here on is in the next look
         last = performance.now();
         try {
           const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
           if (answer.redirected && new URL(answer.url).pathname === "/enter") tell("You are signed out: load the page again.", true);
           else if (answer.ok) show(await answer.text());
         } catch { /* the stream says that the server is away */ }
+        took = performance.now() - last;
       } while (again);
     })();
     try { await looking; } finally { looking = null; }
@@ -150,7 +151,7 @@
 
   function soon() {
     if (timer) return;
-    const rest = Number(main.dataset.rest || REST);
+    const rest = Math.max(Number(main.dataset.rest || REST), 4 * took); // a large board is looked at less often
     timer = setTimeout(() => { timer = 0; look(); }, Math.max(40, last + rest - performance.now()));
   }
 
