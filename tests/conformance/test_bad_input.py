@@ -244,6 +244,7 @@ KINDS: dict[str, Kind] = {
     "response_seq": whole(1, 2**31 - 1),
     "outcome": text(1_000, blank=False),
     "attention": FLAG,
+    "snoozed": FLAG,
     "unhandled": FLAG,
     "asked_by": NAME.optional(),
     "withdraw_ask": FLAG,
