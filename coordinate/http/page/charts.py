@@ -23,7 +23,7 @@ WELL = ("completed", "submitted")
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Bar:
     x: float
     y: float
@@ -33,7 +33,7 @@ class Bar:
     says: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Line:
     """A line through points; `says` stands at its end."""
 
@@ -44,7 +44,7 @@ class Line:
     y: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Dot:
     x: float
     y: float
@@ -52,13 +52,13 @@ class Dot:
     says: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tick:
     at: float
     says: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Chart:
     """`across` are the ticks of the time axis, `up` those of the other; `names` are rows instead of that."""
 
