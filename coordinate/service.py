@@ -142,7 +142,6 @@ class Coordinator:
 
     # --- fleet: agents and sessions
     register = write(agents.register, at_head=True)
-    heartbeat = write(agents.heartbeat)
     set_doing = write(agents.set_doing)
     list_agents = read(agents.list_agents)
     list_sessions = read(agents.list_sessions)
@@ -677,6 +676,14 @@ class Coordinator:
             if answer.granted or left <= 0:
                 return answer
             self.database.wait(min(left, SCOPE_SECONDS))
+
+    def heartbeat(self, *, session: str | None = None) -> Session:
+        """Give a sign of life and nothing else; renews what has less than half of its time left.
+
+        It is no call: what the session says to be doing is not shown any longer for it.
+        """
+        _, alive = self._caller(None, session)
+        return self._perform_only(lambda tx: agents.heartbeat(tx, session=alive), writes=True)
 
     def end_session(self, *, session: str | None = None) -> Session:
         """End a session on purpose: its scope leases and locks are released; claims of tasks run on to their time.

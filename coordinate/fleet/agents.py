@@ -101,7 +101,10 @@ def live_count(tx: Tx, *, project: str | None) -> int:
 
 
 def set_doing(tx: Tx, *, doing: str | None = None, detail: str | None = None, session: str | None = None) -> Session:
-    """Say what the session is at (500 characters) and details (2,000), for whoever looks who works on what."""
+    """Say what the session is at (500 characters) and details (2,000), for whoever looks who works on what.
+
+    It is shown for 30 minutes after the session's last call; a mere heartbeat does not prolong that.
+    """
     row = tx.one(
         "session_doing",
         id=_shown(session),
@@ -186,13 +189,13 @@ def _refuse_ended(row: Row, session: str) -> None:
         )
 
 
-def keep(tx: Tx, *, session: str) -> None:
+def keep(tx: Tx, *, session: str, sign: str = "session_beat") -> None:
     """A sign of life: renews the live scope leases and claims of the session that have less than half their time left.
 
     Never a lock, never what is past, never to a shorter time. A scope of its own whose time is over ends here, so that
     the session is told that it lost it. One that was swept as stale is back.
     """
-    tx.run("session_beat", id=session)
+    tx.run(sign, id=session)
     leases.end(tx, tx.all("session_past_leases", id=session, limit=END_BATCH), reason="expired", by="system")
     tx.run("session_renew_leases", id=session)
     for row in tx.all("session_renew_tasks", id=session):
@@ -201,10 +204,10 @@ def keep(tx: Tx, *, session: str) -> None:
 
 
 def heartbeat(tx: Tx, *, session: str | None = None) -> Session:
-    """Give a sign of life and nothing else; renews what has less than half of its time left."""
+    """Give a sign of life and nothing else; `Coordinator.heartbeat` says what is promised."""
     session_id = _shown(session)
     due(tx, session=session_id)
-    keep(tx, session=session_id)
+    keep(tx, session=session_id, sign="session_heartbeat")
     row = tx.one("session", id=session_id)
     assert row is not None
     return _session(row, live=True)

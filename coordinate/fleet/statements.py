@@ -11,6 +11,7 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     and_,
+    case,
     cast,
     exists,
     func,
@@ -33,6 +34,7 @@ from coordinate.db.portable import (
 from coordinate.db.schema import agents, applied_events, attempts, leases, sessions, tasks, tokens, worktrees
 from coordinate.db.statements import Statements
 
+DOING_SECONDS = 1_800
 STATEMENTS = Statements("fleet: agents, sessions, scopes, locks, worktrees, replay, tokens")
 add = STATEMENTS.add
 
@@ -62,6 +64,10 @@ add(
 )
 add("agent", "One agent.", select(agents).where(a.name == given_text("name")))
 _SESSION = tuple(sessions.c)
+# Who has not called for so long is at nothing any more, whatever keeps the session alive.
+_IDLE = plus_seconds(s.last_call_at, const(DOING_SECONDS)) < now()
+_DOING = {column.name: case((_IDLE, const("")), else_=column) for column in (s.doing, s.detail)}
+_SHOWN = tuple(_DOING[each.name].label(each.name) if each.name in _DOING else each for each in _SESSION)
 _STALE = and_(s.ended_at.is_(None), plus_seconds(s.heartbeat_at, s.ttl_seconds) < now())
 _FRESH = plus_seconds(s.heartbeat_at, s.ttl_seconds) >= now()
 add(
@@ -83,7 +89,7 @@ add(
     )
     .returning(*_SESSION),
 )
-add("session", "One session.", select(*_SESSION).where(s.id == given_text("id")))
+add("session", "One session.", select(*_SHOWN).where(s.id == given_text("id")))
 add(
     "session_lock",
     "One session, locked: a sweep and a sign of life come one after the other.",
@@ -99,7 +105,7 @@ add(
 add(
     "sessions_list",
     "Sessions, the latest sign of life first, with whether each is live; `after` (an id) pages on.",
-    select(*_SESSION, and_(s.ended_at.is_(None), _FRESH).label("live"))
+    select(*_SHOWN, and_(s.ended_at.is_(None), _FRESH).label("live"))
     .where(
         optional(s.agent, given_text("agent")),
         optional(s.project, given_text("project")),
@@ -148,6 +154,7 @@ add(
     .values(
         doing=func.coalesce(given_text("doing"), s.doing, type_=s.doing.type),
         detail=func.coalesce(given_text("detail"), s.detail, type_=s.detail.type),
+        last_call_at=now(),
     )
     .returning(*_SESSION),
 )
@@ -196,7 +203,10 @@ add(
         s.agent,
         s.ended_at,
         s.end_reason,
-        (plus_seconds(s.heartbeat_at, s.ttl_seconds / const(4)) < now()).label("beat"),
+        or_(
+            plus_seconds(s.heartbeat_at, s.ttl_seconds / const(4)) < now(),
+            plus_seconds(s.last_call_at, s.ttl_seconds / const(4)) < now(),
+        ).label("beat"),
         or_(
             exists(select(lease.id).where(_lease_due)),
             exists(select(lease.id).where(_own_past)),
@@ -213,7 +223,14 @@ add(
     "A sign of life; one that was swept as stale is back, one that was ended on purpose is not.",
     update(sessions)
     .where(s.id == given_text("id"), s.end_reason != const("ended"))
-    .values(heartbeat_at=now(), last_call_at=now(), ended_at=const(None), end_reason=const("")),
+    .values(heartbeat_at=now(), last_call_at=now(), ended_at=const(None), end_reason=const(""), **_DOING),
+)
+add(
+    "session_heartbeat",
+    "The same of whoever does nothing else: it is no call.",
+    update(sessions)
+    .where(s.id == given_text("id"), s.end_reason != const("ended"))
+    .values(heartbeat_at=now(), ended_at=const(None), end_reason=const("")),
 )
 add(
     "session_renew_leases",

@@ -118,6 +118,25 @@ def test_who_names_another_agent_does_not_act_in_the_connections_session(enter: 
     assert not alice.claim_scopes(patterns=["src"]).granted
 
 
+def test_what_a_session_is_at_is_not_shown_for_long_without_a_call(
+    board: Coordinator, enter: Enter, board_url: str
+) -> None:
+    """Of the statements on the inbox the last: a mere heartbeat keeps the session alive, and no claim to be at work."""
+    alice = enter("alice", doing="the parser", ttl_seconds=9_000)
+    alice.set_doing(detail="grammar stands")
+    for _ in range(3):
+        age(board_url, 610)
+        alice.heartbeat()
+    (session,) = board.list_sessions()
+    assert (session.live, session.doing, session.detail) == (True, "", "")
+    enter("alice", session=alice.session).stats()
+    assert board.list_sessions()[0].doing == "", "a call does not bring it back"
+    alice.set_doing(doing="the printer")
+    age(board_url, 1_700)
+    alice.stats()
+    assert board.list_sessions()[0].doing == "the printer"
+
+
 def test_sessions_are_listed_live_or_stale_with_what_they_are_at(
     board: Coordinator, enter: Enter, board_url: str
 ) -> None:

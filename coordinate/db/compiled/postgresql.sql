@@ -2596,9 +2596,12 @@ RETURNING sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.pro
 -- takes: id text
 -- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
 --   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text
-SELECT sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.project, sessions.stream, sessions.doing,
-    sessions.detail, sessions.ttl_seconds, sessions.started_at, sessions.heartbeat_at, sessions.last_call_at,
-    sessions.ended_at, sessions.end_reason
+SELECT sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.project, sessions.stream, CASE WHEN
+    ((sessions.last_call_at + make_interval(secs => CAST(1800 AS DOUBLE PRECISION))) < (SELECT
+    date_trunc('milliseconds', clock_timestamp()))) THEN '' ELSE sessions.doing END AS doing, CASE WHEN
+    ((sessions.last_call_at + make_interval(secs => CAST(1800 AS DOUBLE PRECISION))) < (SELECT
+    date_trunc('milliseconds', clock_timestamp()))) THEN '' ELSE sessions.detail END AS detail, sessions.ttl_seconds,
+    sessions.started_at, sessions.heartbeat_at, sessions.last_call_at, sessions.ended_at, sessions.end_reason
 FROM sessions
 WHERE sessions.id = :id;
 
@@ -2630,10 +2633,14 @@ WHERE sessions.id = :id FOR SHARE;
 -- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
 --   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text, live
 --   boolean
-SELECT sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.project, sessions.stream, sessions.doing,
-    sessions.detail, sessions.ttl_seconds, sessions.started_at, sessions.heartbeat_at, sessions.last_call_at,
-    sessions.ended_at, sessions.end_reason, sessions.ended_at IS NULL AND (sessions.heartbeat_at + make_interval(secs =>
-    CAST(sessions.ttl_seconds AS DOUBLE PRECISION))) >= (SELECT date_trunc('milliseconds', clock_timestamp())) AS live
+SELECT sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.project, sessions.stream, CASE WHEN
+    ((sessions.last_call_at + make_interval(secs => CAST(1800 AS DOUBLE PRECISION))) < (SELECT
+    date_trunc('milliseconds', clock_timestamp()))) THEN '' ELSE sessions.doing END AS doing, CASE WHEN
+    ((sessions.last_call_at + make_interval(secs => CAST(1800 AS DOUBLE PRECISION))) < (SELECT
+    date_trunc('milliseconds', clock_timestamp()))) THEN '' ELSE sessions.detail END AS detail, sessions.ttl_seconds,
+    sessions.started_at, sessions.heartbeat_at, sessions.last_call_at, sessions.ended_at, sessions.end_reason,
+    sessions.ended_at IS NULL AND (sessions.heartbeat_at + make_interval(secs => CAST(sessions.ttl_seconds AS DOUBLE
+    PRECISION))) >= (SELECT date_trunc('milliseconds', clock_timestamp())) AS live
 FROM sessions
 WHERE (CAST(:agent AS TEXT) IS NULL OR sessions.agent = :agent) AND (CAST(:project AS TEXT) IS NULL OR sessions.project
     = :project) AND (CAST(:all AS BIGINT) = 1 OR sessions.ended_at IS NULL) AND (CAST(:after AS TEXT) IS NULL OR
@@ -2678,7 +2685,8 @@ LIMIT :limit;
 -- takes: doing text, detail text, id text
 -- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
 --   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text
-UPDATE sessions SET doing=coalesce(:doing, sessions.doing), detail=coalesce(:detail, sessions.detail)
+UPDATE sessions SET doing=coalesce(:doing, sessions.doing), detail=coalesce(:detail, sessions.detail),
+    last_call_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
 WHERE sessions.id = :id
 RETURNING sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.project, sessions.stream, sessions.doing,
     sessions.detail, sessions.ttl_seconds, sessions.started_at, sessions.heartbeat_at, sessions.last_call_at,
@@ -2716,7 +2724,8 @@ RETURNING sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.pro
 -- gives: agent text, ended_at instant, end_reason text, beat boolean, renew boolean, lost boolean
 SELECT sessions.agent, sessions.ended_at, sessions.end_reason, (sessions.heartbeat_at + make_interval(secs =>
     CAST(sessions.ttl_seconds / CAST(4 AS NUMERIC) AS DOUBLE PRECISION))) < (SELECT date_trunc('milliseconds',
-    clock_timestamp())) AS beat, (EXISTS (SELECT leases.id
+    clock_timestamp())) OR (sessions.last_call_at + make_interval(secs => CAST(sessions.ttl_seconds / CAST(4 AS NUMERIC)
+    AS DOUBLE PRECISION))) < (SELECT date_trunc('milliseconds', clock_timestamp())) AS beat, (EXISTS (SELECT leases.id
 FROM leases
 WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :id AND leases.task_id IS NULL AND
     leases.expires_at > (SELECT date_trunc('milliseconds', clock_timestamp())) AND leases.expires_at < (SELECT
@@ -2742,8 +2751,19 @@ WHERE sessions.id = :id;
 -- why: A sign of life; one that was swept as stale is back, one that was ended on purpose is not.
 -- takes: id text
 -- gives: nothing
-UPDATE sessions SET heartbeat_at=(SELECT date_trunc('milliseconds', clock_timestamp())), last_call_at=(SELECT
-    date_trunc('milliseconds', clock_timestamp())), ended_at=NULL, end_reason=''
+UPDATE sessions SET doing=CASE WHEN ((sessions.last_call_at + make_interval(secs => CAST(1800 AS DOUBLE PRECISION))) <
+    (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN '' ELSE sessions.doing END, detail=CASE WHEN
+    ((sessions.last_call_at + make_interval(secs => CAST(1800 AS DOUBLE PRECISION))) < (SELECT
+    date_trunc('milliseconds', clock_timestamp()))) THEN '' ELSE sessions.detail END, heartbeat_at=(SELECT
+    date_trunc('milliseconds', clock_timestamp())), last_call_at=(SELECT date_trunc('milliseconds', clock_timestamp())),
+    ended_at=NULL, end_reason=''
+WHERE sessions.id = :id AND sessions.end_reason != 'ended';
+
+-- name: session_heartbeat
+-- why: The same of whoever does nothing else: it is no call.
+-- takes: id text
+-- gives: nothing
+UPDATE sessions SET heartbeat_at=(SELECT date_trunc('milliseconds', clock_timestamp())), ended_at=NULL, end_reason=''
 WHERE sessions.id = :id AND sessions.end_reason != 'ended';
 
 -- name: session_renew_leases

@@ -2328,9 +2328,12 @@ RETURNING id, agent, host, pid, project, stream, doing, detail, ttl_seconds, sta
 -- takes: id text
 -- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
 --   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text
-SELECT sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.project, sessions.stream, sessions.doing,
-    sessions.detail, sessions.ttl_seconds, sessions.started_at, sessions.heartbeat_at, sessions.last_call_at,
-    sessions.ended_at, sessions.end_reason
+SELECT sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.project, sessions.stream, CASE WHEN
+    (strftime('%Y-%m-%dT%H:%M:%fZ', sessions.last_call_at, (1800) || ' seconds') < strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now')) THEN '' ELSE sessions.doing END AS doing, CASE WHEN (strftime('%Y-%m-%dT%H:%M:%fZ', sessions.last_call_at,
+    (1800) || ' seconds') < strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN '' ELSE sessions.detail END AS detail,
+    sessions.ttl_seconds, sessions.started_at, sessions.heartbeat_at, sessions.last_call_at, sessions.ended_at,
+    sessions.end_reason
 FROM sessions
 WHERE sessions.id = :id;
 
@@ -2362,10 +2365,13 @@ WHERE sessions.id = :id;
 -- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
 --   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text, live
 --   boolean
-SELECT sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.project, sessions.stream, sessions.doing,
-    sessions.detail, sessions.ttl_seconds, sessions.started_at, sessions.heartbeat_at, sessions.last_call_at,
-    sessions.ended_at, sessions.end_reason, sessions.ended_at IS NULL AND strftime('%Y-%m-%dT%H:%M:%fZ',
-    sessions.heartbeat_at, (sessions.ttl_seconds) || ' seconds') >= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS live
+SELECT sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.project, sessions.stream, CASE WHEN
+    (strftime('%Y-%m-%dT%H:%M:%fZ', sessions.last_call_at, (1800) || ' seconds') < strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now')) THEN '' ELSE sessions.doing END AS doing, CASE WHEN (strftime('%Y-%m-%dT%H:%M:%fZ', sessions.last_call_at,
+    (1800) || ' seconds') < strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN '' ELSE sessions.detail END AS detail,
+    sessions.ttl_seconds, sessions.started_at, sessions.heartbeat_at, sessions.last_call_at, sessions.ended_at,
+    sessions.end_reason, sessions.ended_at IS NULL AND strftime('%Y-%m-%dT%H:%M:%fZ', sessions.heartbeat_at,
+    (sessions.ttl_seconds) || ' seconds') >= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS live
 FROM sessions
 WHERE (CAST(:agent AS TEXT) IS NULL OR sessions.agent = :agent) AND (CAST(:project AS TEXT) IS NULL OR sessions.project
     = :project) AND (CAST(:all AS BIGINT) = 1 OR sessions.ended_at IS NULL) AND (CAST(:after AS TEXT) IS NULL OR
@@ -2410,7 +2416,8 @@ LIMIT :limit;
 -- takes: doing text, detail text, id text
 -- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
 --   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text
-UPDATE sessions SET doing=coalesce(:doing, sessions.doing), detail=coalesce(:detail, sessions.detail)
+UPDATE sessions SET doing=coalesce(:doing, sessions.doing), detail=coalesce(:detail, sessions.detail),
+    last_call_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE sessions.id = :id
 RETURNING id, agent, host, pid, project, stream, doing, detail, ttl_seconds, started_at, heartbeat_at, last_call_at,
     ended_at, end_reason;
@@ -2445,8 +2452,9 @@ RETURNING id, agent, host, pid, project, stream, doing, detail, ttl_seconds, sta
 -- takes: id text
 -- gives: agent text, ended_at instant, end_reason text, beat boolean, renew boolean, lost boolean
 SELECT sessions.agent, sessions.ended_at, sessions.end_reason, strftime('%Y-%m-%dT%H:%M:%fZ', sessions.heartbeat_at,
-    (sessions.ttl_seconds / (4 + 0.0)) || ' seconds') < strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS beat, (EXISTS (SELECT
-    leases.id
+    (sessions.ttl_seconds / (4 + 0.0)) || ' seconds') < strftime('%Y-%m-%dT%H:%M:%fZ', 'now') OR
+    strftime('%Y-%m-%dT%H:%M:%fZ', sessions.last_call_at, (sessions.ttl_seconds / (4 + 0.0)) || ' seconds') <
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS beat, (EXISTS (SELECT leases.id
 FROM leases
 WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :id AND leases.task_id IS NULL AND
     leases.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND leases.expires_at < strftime('%Y-%m-%dT%H:%M:%fZ',
@@ -2470,8 +2478,18 @@ WHERE sessions.id = :id;
 -- why: A sign of life; one that was swept as stale is back, one that was ended on purpose is not.
 -- takes: id text
 -- gives: nothing
-UPDATE sessions SET heartbeat_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), last_call_at=strftime('%Y-%m-%dT%H:%M:%fZ',
-    'now'), ended_at=NULL, end_reason=''
+UPDATE sessions SET doing=CASE WHEN (strftime('%Y-%m-%dT%H:%M:%fZ', sessions.last_call_at, (1800) || ' seconds') <
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN '' ELSE sessions.doing END, detail=CASE WHEN
+    (strftime('%Y-%m-%dT%H:%M:%fZ', sessions.last_call_at, (1800) || ' seconds') < strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now')) THEN '' ELSE sessions.detail END, heartbeat_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
+    last_call_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), ended_at=NULL, end_reason=''
+WHERE sessions.id = :id AND sessions.end_reason != 'ended';
+
+-- name: session_heartbeat
+-- why: The same of whoever does nothing else: it is no call.
+-- takes: id text
+-- gives: nothing
+UPDATE sessions SET heartbeat_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), ended_at=NULL, end_reason=''
 WHERE sessions.id = :id AND sessions.end_reason != 'ended';
 
 -- name: session_renew_leases
