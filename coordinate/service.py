@@ -19,10 +19,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from coordinate import checkup, config, counters, errors, events, flows, inputs, leases
+from coordinate import checkup, config, counters, errors, events, inputs, leases
 from coordinate.db.dialect import adopt_connection, is_postgres, join_transaction, open_engine
 from coordinate.db.engine import RETRY_SECONDS, Borrowed, Database, Tx
 from coordinate.fleet import agents, locks, scopes, tokens, worktrees
+from coordinate.flows import asked, claiming, ending, finishing
 from coordinate.inbox import asks, boards, deliveries
 from coordinate.records import (
     Adopted,
@@ -97,31 +98,31 @@ class Coordinator:
     dispatch_plan = write(tasks.dispatch_plan)
 
     # --- work: take a task and hold it
-    claim_task = write(flows.claim_task)
+    claim_task = write(claiming.claim_task)
     log_progress = write(claims.log_progress)
     extend_lease = write(claims.extend_lease)
     keep_alive = write(claims.keep_alive)
-    complete = write(flows.complete)
-    complete_batch = write(flows.complete_batch)
+    complete = write(finishing.complete)
+    complete_batch = write(finishing.complete_batch)
     block = write(claims.block)
-    release = write(flows.release)
+    release = write(finishing.release)
     transfer = write(claims.transfer)
     mine = read(claims.mine)
 
     # --- work: review
     claim_review = write(review.claim_review)
-    approve = write(flows.approve)
-    approve_all = write(flows.approve_all)
-    reject = write(flows.reject)
+    approve = write(finishing.approve)
+    approve_all = write(finishing.approve_all)
+    reject = write(finishing.reject)
 
     # --- work: steer
-    unblock = write(flows.unblock)
-    cancel = write(flows.cancel)
+    unblock = write(finishing.unblock)
+    cancel = write(finishing.cancel)
     reopen = write(tasks.reopen)
     comment = write(tasks.comment)
-    edit = write(flows.edit)
+    edit = write(finishing.edit)
     set_priority = write(tasks.set_priority)
-    set_project = write(flows.set_project)
+    set_project = write(finishing.set_project)
     set_project_defaults = write(tasks.set_project_defaults)
     depend_add = write(dependencies.depend_add)
     depend_remove = write(dependencies.depend_remove)
@@ -132,7 +133,7 @@ class Coordinator:
     export_page = read(tasks.export_page)
     list_projects = read(tasks.list_projects)
     stats = read(figures.stats)
-    status = read(flows.status)
+    status = read(ending.status)
     list_finished = read(figures.list_finished)
     effort = read(figures.effort)
     now = read(figures.now)
@@ -148,7 +149,7 @@ class Coordinator:
     tell_losses = write(agents.tell_losses)
 
     # --- fleet: scopes and locks
-    _claim_scopes_now = write(flows.claim_scopes)
+    _claim_scopes_now = write(claiming.claim_scopes)
     check_scopes = read(scopes.check_scopes)
     list_leases = read(scopes.list_leases)
     renew_leases = write(scopes.renew_leases)
@@ -158,7 +159,7 @@ class Coordinator:
     renew_lock = write(locks.renew_lock)
 
     # --- fleet: worktrees, replay, counters, sweep
-    open_worktree = write(flows.open_worktree)
+    open_worktree = write(claiming.open_worktree)
     set_worktree_state = write(worktrees.set_worktree_state)
     close_worktree = write(worktrees.close_worktree)
     adopt_worktree = write(worktrees.adopt_worktree)
@@ -167,7 +168,7 @@ class Coordinator:
     mark_applied = write(worktrees.mark_applied)
     applied = read(worktrees.applied)
     counter_next = write(counters.counter_next)
-    sweep = write(flows.sweep)
+    sweep = write(ending.sweep)
 
     # --- inbox: boards
     board_upsert = write(boards.board_upsert)
@@ -180,16 +181,16 @@ class Coordinator:
     board_unarchive = write(boards.board_unarchive)
 
     # --- inbox: what an agent asks
-    ask = write(flows.ask)
-    revise = write(flows.revise)
-    withdraw = write(flows.withdraw)
+    ask = write(asked.ask)
+    revise = write(asked.revise)
+    withdraw = write(asked.withdraw)
 
     # --- inbox: what a human does
-    respond = write(flows.respond)
-    withdraw_response = write(flows.withdraw_response)
+    respond = write(asked.respond)
+    withdraw_response = write(asked.withdraw_response)
     snooze = write(asks.snooze)
     wake = write(asks.wake)
-    dismiss = write(flows.dismiss)
+    dismiss = write(asked.dismiss)
     annotate = write(deliveries.annotate)
     withdraw_annotation = write(deliveries.withdraw_annotation)
     close_project = write(asks.close_project)
@@ -198,9 +199,9 @@ class Coordinator:
     # --- inbox: what an agent does with it
     pending = write(deliveries.pending)
     collect = write(deliveries.collect)
-    take = write(flows.take)
-    answer = write(flows.answer)
-    acknowledge = write(flows.acknowledge)
+    take = write(asked.take)
+    answer = write(asked.answer)
+    acknowledge = write(asked.acknowledge)
     acknowledge_annotation = write(deliveries.acknowledge_annotation)
 
     # --- inbox: look
@@ -275,8 +276,8 @@ class Coordinator:
         """
         name, run = self._caller(agent, session)
 
-        def look(*, first: bool = False, wait: bool = False) -> Callable[[Tx], flows.Look]:
-            return lambda tx: flows.claim_batch(
+        def look(*, first: bool = False, wait: bool = False) -> Callable[[Tx], claiming.Look]:
+            return lambda tx: claiming.claim_batch(
                 tx,
                 role=role,
                 count=count,
@@ -356,7 +357,7 @@ class Coordinator:
         def look() -> list[Ask]:
             found, is_due = self._perform(lambda tx: asks.look(tx, ask=ask), writes=False, session=run)
             if is_due:
-                self._perform(lambda tx: flows.expire_asks(tx, limit=flows.SWEEP_ALONG), writes=True)
+                self._perform(lambda tx: asked.expire_asks(tx, limit=ending.SWEEP_ALONG), writes=True)
                 found, _ = self._perform(lambda tx: asks.look(tx, ask=ask), writes=False, session=run)
             if found.closed_at is not None:
                 return [found]
@@ -692,8 +693,8 @@ class Coordinator:
         same agent keeps what is its own. Ending it twice changes nothing; any other call of an ended session is
         refused.
         """
-        _, ending = self._caller(None, session)
-        return self._perform_only(lambda tx: flows.end_session(tx, session=ending), writes=True)
+        _, run = self._caller(None, session)
+        return self._perform_only(lambda tx: ending.end_session(tx, session=run), writes=True)
 
     def lost(self) -> Lost | None:
         """What this session lost since it was last told, if the last call noticed something; asked once, told once."""
@@ -752,7 +753,7 @@ class Coordinator:
         due, lost = self.database.perform(lambda tx: agents.due(tx, session=session), writes=False)[0]
         if due:
             with suppress(errors.Moving, errors.Moved):  # a call that only reads goes on
-                lost, _ = self.database.perform(lambda tx: flows.sign_of_life(tx, session=session), writes=True)
+                lost, _ = self.database.perform(lambda tx: ending.sign_of_life(tx, session=session), writes=True)
         self._next_sign[session] = time.monotonic() + SIGN_SECONDS
         self._lost_something = self._lost_something or (lost and session == self.session)
 
@@ -856,7 +857,7 @@ def restore(source: str | Path, target: str | Path | None = None, *, replace: bo
         raise errors.InvalidInput("a board on Postgres is restored by pg_restore; then it is settled", field="db")
     board = config.path_of(place.target)
     with replacing(Path(source).absolute(), board, replace=replace) as replaced:
-        settled = flows.settle(replaced.tx, known=replaced.known)
+        settled = ending.settle(replaced.tx, known=replaced.known)
     return Restored(str(board), str(source), replaced.kept, replaced.rows, settled)
 
 
@@ -866,7 +867,7 @@ def settle(target: str | Path | None = None) -> Settled:
     Stop the agents first. On Postgres it needs the owner's role, since sequences are raised.
     """
     with connect(target) as coordinator:
-        return coordinator._perform(lambda tx: flows.settle(tx, known=False), writes=True)
+        return coordinator._perform(lambda tx: ending.settle(tx, known=False), writes=True)
 
 
 def _refuse_itself(source: str | Path, target: str) -> None:

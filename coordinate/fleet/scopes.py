@@ -1,7 +1,8 @@
 """Scope leases: which paths somebody means to change. No two agents hold overlapping scopes, unless both share.
 
-A claim takes all of its patterns or none; it ends what is past, also the hold on a task, so it stands in `flows.py`.
-Here is who may renew and release. What a held task or an open worktree keeps ends with that, and not singly.
+A claim takes all of its patterns or none; it ends what is past, also the hold on a task, so it stands in
+`flows/claiming.py`. Here is who may renew and release. What a held task or an open worktree keeps ends with that, and
+not singly.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Worktrees: working copies in which a task's changes live until merged or aborted; and replay bookkeeping.
 
-One is opened in `flows.py`, since that may end the hold on another task. While it is open its scopes have no end: they
-hold even when the session that opened it is gone. Closing needs to know whether work would be lost; whoever calls looks
-with git first and says so, since nothing slow happens in here.
+One is opened in `flows/claiming.py`, since that may end the hold on another task. While it is open its scopes have no
+end: they hold even when the session that opened it is gone. Closing needs to know whether work would be lost; whoever
+calls looks with git first and says so, since nothing slow happens in here.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ LOCKED_PATIENCE = "1s"
 # What follows for a task whose hold is over: back in the queue, or BLOCKED with the reason, if no attempts are left.
 OnExpiry = Callable[[Tx, Row, str], None]
 
-# --- taking: the steps, which `flows.py` puts together with the scopes of a task -------------------------------------
+# --- taking: the steps, which `flows/claiming.py` puts together with the scopes of a task -----------------------------
 
 
 @dataclass(frozen=True)
@@ -325,7 +325,7 @@ def keep_alive(tx: Tx, *, handle: str | Claim, agent: str = "") -> datetime:
 
 
 def complete(tx: Tx, *, handle: str | Claim, review: bool = False, result: str | None = None, agent: str = "") -> Done:
-    """Finish a task, or submit it for review; `flows.complete` says what is promised."""
+    """Finish a task, or submit it for review; `flows.finishing.complete` says what is promised."""
     if result is not None:
         result = inputs.text(result, "result")
     verb = MOVE["submit" if inputs.flag(review, "review") else "complete"]
@@ -350,7 +350,7 @@ def block(tx: Tx, *, handle: str | Claim, reason: str, agent: str = "") -> Done:
 def release(
     tx: Tx, *, handle: str | Claim, reason: str = "", after_seconds: int | None = None, agent: str = ""
 ) -> Done:
-    """Give a task back to the queue; `flows.release` says what is promised."""
+    """Give a task back to the queue; `flows.finishing.release` says what is promised."""
     reason = inputs.text(reason, "reason", limit=inputs.REASON_MAX)
     if after_seconds is not None:
         after_seconds = inputs.integer(after_seconds, "after_seconds", least=0, most=inputs.DELAY_SECONDS_MAX)

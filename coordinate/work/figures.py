@@ -24,7 +24,7 @@ def stats(tx: Tx, *, project: str | None = None) -> Stats:
 
 
 def status(tx: Tx, *, project: str | None = None, days: int = 14) -> Status:
-    """Where the tasks stand; `flows.status` says what is promised."""
+    """Where the tasks stand; `flows.ending.status` says what is promised."""
     project = _project(project)
     days = inputs.integer(days, "days", least=1, most=BURNDOWN_DAYS_MAX)
     by_status, by_role, more_roles, expired = _counts(tx, project)

@@ -53,7 +53,7 @@ def claim_review(
 
 
 def approve(tx: Tx, *, task: str, note: str = "", override: str | None = None, agent: str = "") -> Task:
-    """Pass the review of a task; `flows.approve` says what is promised."""
+    """Pass the review of a task; `flows.finishing.approve` says what is promised."""
     row = _reviewed(tx, "approve", task, agent, override=override, detail=_noted(note))
     if note:
         story.note(tx, row.id, inputs.agent(agent), "REVIEW", note)
@@ -62,7 +62,7 @@ def approve(tx: Tx, *, task: str, note: str = "", override: str | None = None, a
 
 
 def reject(tx: Tx, *, task: str, reason: str, override: str | None = None, agent: str = "") -> Task:
-    """Send a task back to the queue; `flows.reject` says what is promised."""
+    """Send a task back to the queue; `flows.finishing.reject` says what is promised."""
     reason = inputs.text(reason, "reason", limit=inputs.REASON_MAX, blank=False)
     row = _reviewed(tx, "reject", task, agent, override=override, detail=reason)
     story.note(tx, row.id, inputs.agent(agent), "REJECTED", reason)

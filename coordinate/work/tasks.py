@@ -246,7 +246,7 @@ def _folded(title: str, body: str) -> str:
 
 
 def unblock(tx: Tx, *, task: str, note: str = "", agent: str = "") -> Task:
-    """Put a BLOCKED task back into the queue; `flows.unblock` says what is promised."""
+    """Put a BLOCKED task back into the queue; `flows.finishing.unblock` says what is promised."""
     row = _move(tx, "unblock", task, agent, detail=inputs.text(note, "note", limit=inputs.NOTE_MAX))
     if note:
         story.note(tx, row.id, inputs.agent(agent), "COMMENT", note)
@@ -293,7 +293,7 @@ def _record_move(tx: Tx, row: Row, verb: str, said: str, *, agent: str, ask_id: 
 
 
 def cancel(tx: Tx, *, task: str, reason: str = "", agent: str = "") -> Cancelled:
-    """End a task that nobody shall do any more; `flows.cancel` says what is promised."""
+    """End a task that nobody shall do any more; `flows.finishing.cancel` says what is promised."""
     reason = inputs.text(reason, "reason", limit=inputs.REASON_MAX)
     row = _move(tx, "cancel", task, agent, detail=reason, reason=reason)
     ended = tx.one("attempt_close", task_id=row.id, outcome="cancelled", reason=reason)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import coordinate
-from coordinate import Coordinator, flows
+from coordinate import Coordinator
 from coordinate.errors import (
     AlreadyAsked,
     AlreadyDecided,
@@ -33,6 +33,7 @@ from coordinate.errors import (
     SelfReview,
     UnreadAnswer,
 )
+from coordinate.flows import ending
 from coordinate.records import Ask, Claim, Response
 from tests.clock import age
 from tests.tables import assert_sound, nothing_changes, refused, rows
@@ -1022,7 +1023,7 @@ def test_a_task_that_is_held_while_a_human_is_asked_again_waits_when_that_hold_e
         age(board_url, 901)
         assert board.claim_next(role="worker") is None
     elif end == "restore":
-        board._perform(lambda tx: flows.settle(tx, known=True), writes=True)
+        board._perform(lambda tx: ending.settle(tx, known=True), writes=True)
     else:
         bob.release(handle=board.transfer(handle=asked_again, to="bob"))
     task = board.view(task="TASK-1").task

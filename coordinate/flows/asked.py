@@ -1,0 +1,493 @@
+"""What humans are asked about tasks and rows, and what follows from it, in one transaction.
+
+A task that waits for a human is BLOCKED exactly while its ask is open; one that is held when its ask opens again waits
+as soon as that hold ends. Each verb that changes the one changes the other. The task's row is always locked before the
+ask's, and a board's row before both, so that no two of them wait in a circle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from coordinate import inputs, leases
+from coordinate.db.engine import Row, Tx
+from coordinate.errors import AskOpen, Held, InvalidState
+from coordinate.inbox import asks, deliveries, responses
+from coordinate.inputs import Json
+from coordinate.records import (
+    Acknowledged,
+    Ask,
+    Asked,
+    Claim,
+    Responded,
+)
+from coordinate.states import BLOCKED, CANCELLED, FINAL, IN_PROGRESS, IN_REVIEW, TODO
+from coordinate.work import claims, review, story, tasks
+
+# --- what agents ask --------------------------------------------------------------------------------------------------
+
+
+def ask(
+    tx: Tx,
+    *,
+    title: str,
+    kind: str = "question",
+    action_owner: str | None = None,
+    detail: str = "",
+    next_step: str = "",
+    impact: str = "",
+    next_after: str = "",
+    options: Sequence[Json | str] | None = None,
+    context: str = "",
+    task: str | Claim | None = None,
+    blocking: bool = False,
+    supersedes: str | None = None,
+    dedup_key: str | None = None,
+    timeout_seconds: int | None = None,
+    project: str | None = None,
+    stream: str = "",
+    agent: str = "",
+    session: str | None = None,
+) -> Asked:
+    """Ask a human: a `question`, or tell them a `note` or that something is `done`.
+
+    `action_owner` says what is asked: a `decision` or an `approval` (2 to 4 `options`, each a label or an object of
+    label, detail and recommended) or a `task`, a deed. `impact` says what waits for it; `title` is the ask in one line,
+    `next_step` the one thing to do, `next_after` what follows, `context` the long background (100,000 characters).
+    With `task` it hangs on that task; `blocking` then parks the task, shown by its claim handle, in the same
+    transaction: BLOCKED without a lease, until the response makes it TODO, reserved for the asker for 15 minutes, and
+    comes along with the claim. An `approval` on a task in review decides the review: its first option lets it pass,
+    `decline` sends it back. One live ask in a place: of several at once one opens, the others get `AlreadyAsked` with
+    its id. `supersedes` closes that ask and opens the next step in its place. `dedup_key` makes a retry harmless while
+    that ask lives. `timeout_seconds` (to one year) lets it expire without an answer.
+    """
+    agent = inputs.agent(agent)
+    content = asks.content_of(
+        kind=kind,
+        action_owner=action_owner,
+        title=title,
+        detail=detail,
+        next_step=next_step,
+        impact=impact,
+        next_after=next_after,
+        options=options,
+        context=context,
+    )
+    dedup_key = None if dedup_key is None else inputs.line(dedup_key, "dedup_key", limit=responses.KEY_MAX)
+    project = inputs.name_or_none(project, "project")
+    if timeout_seconds is not None:
+        inputs.integer(timeout_seconds, "timeout_seconds", least=1, most=inputs.DELAY_SECONDS_MAX)
+    blocking = inputs.flag(blocking, "blocking")
+    if blocking and (task is None or kind != "question"):
+        raise inputs.refuse("blocking", "only a question about a task is blocking", hint="name the task by its handle")
+    on = None if task is None else story.find(tx, inputs.handle(task)[0], lock=True)
+    if on is not None and on.status in FINAL:
+        raise claims.wrong_state(on, "ask")
+    stream = inputs.text(stream, "stream", limit=inputs.TITLE_MAX)
+    if blocking and on is not None and (live := _park(tx, on, task, title, agent)):
+        return Asked(live, already=True)
+    before = None if supersedes is None else _to_supersede(tx, supersedes, on)
+    place = asks.Place() if on is None else asks.Place("task", on.id)
+    if before is not None:
+        place = asks.Place(before.surface, before.surface_id)
+        project = project or before.project
+    project = on.project if on is not None else project or "default"
+    if before is not None:
+        twin = asks.twin(tx, project, dedup_key)
+        if twin is not None and twin.id != before.id:  # this very call came before, or the key is another's
+            return _the_same(twin, place, blocking=blocking, only_there=True)
+        readers = [asks.reader(agent, session)]
+        said: dict[str, Any] = {"reason": "superseded", "response_seq": None, "outcome": "superseded"}
+        asks.closed(tx, before, agent=agent, readers=readers, **said)
+    row, already = asks.open_at(
+        tx,
+        place,
+        content,
+        project=project,
+        stream=stream,
+        dedup_key=dedup_key,
+        blocking=blocking,
+        timeout_seconds=timeout_seconds,
+        agent=agent,
+        session=session,
+    )
+    if already:
+        return _the_same(row, place, blocking=blocking, only_there=before is not None)
+    if on is not None:
+        tx.run("task_ask", task_id=on.id, ask_id=row.id)
+    return Asked(asks.ask_of(row), already=False)
+
+
+def _the_same(row: Row, place: asks.Place, *, blocking: bool, only_there: bool) -> Asked:
+    """The ask that lives under the key, for a retry; what is to be in one place and lives in another is no retry."""
+    elsewhere = (row.surface, row.surface_id) != (place.surface, place.id)
+    if (elsewhere and (only_there or blocking)) or (blocking and not row.blocking):
+        raise asks.already_asked(row)
+    return Asked(asks.ask_of(row), already=True)
+
+
+def _to_supersede(tx: Tx, ask: str, on: Row | None) -> Row:
+    """The ask in whose place the next one comes, locked."""
+    before = asks.find(tx, ask, lock=True)
+    if before.surface == "row" or (before.surface == "task") != (on is not None):
+        where = "a board's row; the board advances it" if before.surface == "row" else before.surface_id
+        raise InvalidState(f"{before.id} hangs on {where}", hint="name its task", ask_id=before.id)
+    if on is not None and before.surface_id != on.id:
+        raise InvalidState(f"{before.id} hangs on {before.surface_id}", hint="name its task", ask_id=before.id)
+    return before
+
+
+def _park(tx: Tx, on: Row, task: str | Claim | None, title: str, agent: str) -> Ask | None:
+    """BLOCKED and without a lease; or, where this very handle did it already, the ask that lives since."""
+    assert task is not None
+    if on.status == BLOCKED and inputs.handle(task)[1] is None:
+        return None
+    done = claims.block(tx, handle=task, reason=f"asks a human: {title}", agent=agent)
+    live = tx.one("ask_at", surface="task", surface_id=on.id) if done.already else None
+    return asks.ask_of(live) if live is not None and live.blocking and live.asked_by == agent else None
+
+
+def revise(
+    tx: Tx,
+    *,
+    ask: str,
+    title: str | None = None,
+    detail: str | None = None,
+    next_step: str | None = None,
+    impact: str | None = None,
+    next_after: str | None = None,
+    options: Sequence[Json | str] | None = None,
+    context: str | None = None,
+    expected_revision: int | None = None,
+    agent: str = "",
+    session: str | None = None,
+) -> Ask:
+    """Put an ask in other words; what is absent stays. The revision counts up, unless nothing differs.
+
+    A response to the earlier words stays and is marked `outdated`; a clarification that was handed over is answered by
+    the new words, and it is the human's turn again. Raises `OutdatedRevision` when `expected_revision` is not the
+    current one, `Held` while another acts on the response, `Closed`, `NotFound`.
+    """
+    agent = inputs.agent(agent)
+    if expected_revision is not None:
+        inputs.integer(expected_revision, "expected_revision", least=1, most=inputs.BIGINT_MAX)
+    words = {
+        "title": title,
+        "detail": detail,
+        "next_step": next_step,
+        "impact": impact,
+        "next_after": next_after,
+        "options": options,
+        "context": context,
+    }
+    on, before = _locked(tx, ask)
+    if before.surface == "row":
+        raise InvalidState(
+            f"{before.id} says what {before.surface_id} of a board says",
+            hint="put it in other words there: coordinate board row TITLE LABEL",
+            ask_id=before.id,
+        )
+    row, changed = asks.revised(tx, before, expected_revision=expected_revision, agent=agent, session=session, **words)
+    if changed and row.handled_at is None:
+        _follow(tx, on, row, agent=agent)
+    return asks.ask_of(asks.find(tx, row.id))
+
+
+# --- what humans say --------------------------------------------------------------------------------------------------
+
+
+def respond(
+    tx: Tx,
+    *,
+    ask: str,
+    kind: str = "answer",
+    text: str = "",
+    choice: str | None = None,
+    context: str = "",
+    revision: int | None = None,
+    client_id: str | None = None,
+    client_seq: int | None = None,
+    action_id: str | None = None,
+    agent: str = "",
+    session: str | None = None,
+) -> Responded:
+    """A human's response, from the inbox: always succeeds while the ask lives, replaces what was there, is unseen.
+
+    `kind` is answer, clarify (words needed, at most 10,000 characters, or for an answer `choice`, an option's label),
+    decline, or handled: the deed is done. `revision` says which revision of the ask was looked at; a response to an
+    earlier one is marked `outdated`. A client that names its deed (`client_id`, `client_seq` rising, `action_id`) may
+    repeat it: the first result comes back and nothing is written; a deed older than its last about this ask raises
+    `OutdatedRevision`.
+    A blocked task goes back into the queue, reserved for the asker. Raises `Empty`, `Closed`, `NotAQuestion`,
+    `NotFound`; `SelfReview` when the speaker would judge their own work.
+    """
+    said = responses.said_of(kind=kind, text=text, choice=choice, context=context, revision=revision)
+    action = responses.action_of(client_id, client_seq, action_id)
+    on, before = _locked(tx, ask)
+    done = responses.responded(tx, before, said, action, agent=agent, session=session)
+    return done if done.already else _followed(tx, on, done, asks.speaker(agent))
+
+
+def answer(
+    tx: Tx,
+    *,
+    ask: str,
+    text: str = "",
+    kind: str = "answer",
+    choice: str | None = None,
+    context: str = "",
+    client_id: str | None = None,
+    client_seq: int | None = None,
+    action_id: str | None = None,
+    agent: str = "",
+    session: str | None = None,
+) -> Responded:
+    """Record what the human said in chat; the recording session has thereby been handed it. The ask stays open to act.
+
+    One conditional update, refused in four ways that change nothing: `Empty`, `NotFound`, `Closed`, and `UnreadAnswer`
+    with the waiting text while a response waits that this session was not handed. (A note is `NotAQuestion`.) Of a
+    chat answer and one from the inbox at once, the inbox's stands in either order. A client may name its deed, as in
+    `respond`.
+    """
+    agent = inputs.agent(agent)
+    said = responses.said_of(kind=kind, text=text, choice=choice, context=context, revision=None)
+    action = responses.action_of(client_id, client_seq, action_id)
+    on = _task_under(tx, ask)
+    done = responses.answered(tx, inputs.ask_id(ask), said, action, agent=agent, session=session)
+    return done if done.already else _followed(tx, on, done, agent)
+
+
+def withdraw_response(
+    tx: Tx,
+    *,
+    ask: str,
+    client_id: str | None = None,
+    client_seq: int | None = None,
+    action_id: str | None = None,
+    agent: str = "",
+    session: str | None = None,
+) -> Responded:
+    """A human takes a response back, as long as nobody was handed it: the ask is open again, its task BLOCKED.
+
+    A task that is held again by now waits when that hold ends; about one that was cancelled nothing is asked any more.
+    Against a pickup at the same moment exactly one of the two happens. Raises `AlreadySeen`, `AlreadyDecided` when it
+    has passed or refused a review, `Closed`. Where there is nothing to take back it answers `already`.
+    """
+    action = responses.action_of(client_id, client_seq, action_id)
+    on, before = _locked(tx, ask)
+    done = responses.taken_back(tx, before, action, agent=agent, session=session)
+    return done if done.already else _followed(tx, on, done, asks.speaker(agent))
+
+
+# --- what agents do with it -------------------------------------------------------------------------------------------
+
+
+def take(
+    tx: Tx,
+    *,
+    ask: str,
+    seconds: int = deliveries.TAKE_SECONDS,
+    agent: str = "",
+    session: str | None = None,
+) -> Ask:
+    """Say that you act on a response, alone for `seconds` (1 to 604,800), so that two agents do not both; collects it.
+
+    Of two at once one gets it. Taking it again prolongs it. Until then no other agent acknowledges, revises, supersedes
+    or withdraws the ask, ends its turn on a board, or claims the task that it brings. Raises `Held` naming the other
+    while theirs lasts, while another holds that task or it is kept for them; when it is over, anybody may take it, as
+    when the session ends. Raises `InvalidState` without a response, `Closed`.
+    """
+    agent, seconds = inputs.agent(agent), inputs.lease_seconds(seconds, "seconds")
+    on, before = _locked(tx, ask)
+    if on is not None and before.state == "answered":
+        _refuse_kept(tx, on, agent)
+    return deliveries.taken(tx, before, seconds=seconds, agent=agent, session=session)
+
+
+def _refuse_kept(tx: Tx, on: Row, agent: str) -> None:
+    """Whoever holds a task, or whom it is kept for, acts on what was answered about it."""
+    holds = on.status == IN_PROGRESS
+    whose, until = (on.assigned_agent, on.lease_until) if holds else (on.reserved_for, on.parked_until)
+    clock = tx.one("clock")
+    assert clock is not None
+    if whose in (None, agent) or until is None or until <= clock.now:
+        return
+    if holds:
+        raise claims.held_by(on)
+    shown = leases.when(until)
+    raise Held(
+        f"{on.id} is kept for {whose} until {shown}, and so is what was answered about it",
+        hint="leave it to them, or wait until then",
+        task_id=on.id,
+        holder=whose,
+        until=shown,
+    )
+
+
+def acknowledge(
+    tx: Tx, *, ask: str, response_seq: int, outcome: str = "", agent: str = "", session: str | None = None
+) -> Acknowledged:
+    """Say that you have finished with a response: the ask closes with an `outcome` (1,000 characters).
+
+    `response_seq` names the response that was acted on; when the human spoke again since, `AnswerChanged` says so and
+    nothing closes. A decision or an approval needs an outcome; a clarification is no end (`InvalidState`), revise,
+    supersede or withdraw the ask. Raises `UnreadAnswer` with the text when the caller was not handed the response,
+    `Held` while another acts on it, `Closed`. Doing it again answers `already`.
+    """
+    agent = inputs.agent(agent)
+    seq, outcome = deliveries.acknowledgement_of(response_seq, outcome)
+    on, before = _locked_to_close(tx, ask)
+    row, already = deliveries.acknowledged(tx, before, response_seq=seq, outcome=outcome, agent=agent, session=session)
+    _follow(tx, on, row, agent=agent)
+    return deliveries.outcome_record(row, already=already)
+
+
+def withdraw(tx: Tx, *, ask: str, reason: str = "", agent: str = "", session: str | None = None) -> Ask:
+    """The agent takes its ask back, with the reason; a task that waited for it goes back into the queue.
+
+    Never over a response that the caller was not handed: `UnreadAnswer` with its text; or that another acts on: `Held`.
+    Raises `Closed`.
+    """
+    agent, reason = inputs.agent(agent), inputs.text(reason, "reason", limit=inputs.REASON_MAX)
+    on, before = _locked_to_close(tx, ask)
+    row = asks.withdrawn(tx, before, reason=reason, agent=agent, session=session)
+    _follow(tx, on, row, agent=agent)
+    return asks.ask_of(row)
+
+
+def dismiss(tx: Tx, *, ask: str, reason: str = "", agent: str = "") -> Ask:
+    """The human will not answer; a task that waited for it goes back into the queue with a note that says so.
+
+    Raises `InvalidState` once there is a response, `Closed`.
+    """
+    reason = inputs.text(reason, "reason", limit=inputs.REASON_MAX)
+    on, before = _locked_to_close(tx, ask)
+    row = asks.dismissed(tx, before, reason=reason, agent=asks.speaker(agent))
+    _follow(tx, on, row, agent=asks.speaker(agent))
+    return asks.ask_of(row)
+
+
+def expire_asks(tx: Tx, *, limit: int) -> list[str]:
+    """Close a batch of asks whose time is over, recorded as a time-out and never as the human's no; their ids."""
+    over = []
+    for due in tx.all("asks_due", limit=limit):
+        on, _ = _locked_to_close(tx, due.id)
+        row = asks.expired(tx, due.id)
+        if row is not None:
+            _follow(tx, on, row, agent="system")
+            over.append(str(row.id))
+    return over
+
+
+# --- the steps of those verbs -----------------------------------------------------------------------------------------
+
+
+def _task_under(tx: Tx, ask: str) -> Row | None:
+    """The task that an ask hangs on, locked; None when it hangs elsewhere. An ask never moves."""
+    row = asks.find(tx, ask)
+    return story.find(tx, row.surface_id, lock=True) if row.surface == "task" else None
+
+
+def _locked(tx: Tx, ask: str) -> tuple[Row | None, Row]:
+    """The task that an ask hangs on and the ask, locked in this order."""
+    on = _task_under(tx, ask)
+    return on, asks.find(tx, ask, lock=True)
+
+
+def _locked_to_close(tx: Tx, ask: str) -> tuple[Row | None, Row]:
+    """The same, and before them the board's row that the ask makes blocked: its writers lock it before the ask."""
+    row = asks.find(tx, ask)
+    if row.surface == "row":
+        tx.one("board_row_lock", row_id=row.surface_id)
+    return _locked(tx, ask)
+
+
+def _followed(tx: Tx, on: Row | None, done: Responded, agent: str) -> Responded:
+    """What a response did, once task or row have followed."""
+    _follow(tx, on, done.ask, agent=agent)
+    return done if on is None else replace(done, ask=asks.ask_of(asks.find(tx, done.ask.id)))
+
+
+def _follow(tx: Tx, on: Row | None, row: Row | Ask, *, agent: str) -> None:
+    """Let a locked task or row follow its ask: a task waits while a blocking one is open, a row while one lives."""
+    if row.surface == "row" and row.closed_at is not None:
+        tx.run("board_row_unblock", row_id=row.surface_id, step_no=row.step_no, outcome=row.outcome)
+    if on is None:
+        return
+    if row.closed_at is not None:
+        tx.run("task_ask_over", task_id=on.id, ask_id=row.id)
+        if row.blocking and on.status == BLOCKED and on.ask_id == row.id:
+            said = f"{row.id} was closed without an answer ({row.close_reason}): {row.outcome}"
+            tasks.unanswered(tx, on, ask_id=row.id, said=said, agent=agent)
+    elif row.handled_at is None:
+        if on.status == CANCELLED:
+            withdrawn_along(tx, asks.find(tx, row.id), f"{on.id} was cancelled", agent)
+        elif row.blocking and on.status == TODO and on.ask_id == row.id:
+            # One that is held by now waits when that hold ends.
+            tasks.waits_again(tx, on, ask_id=row.id, said=f"{row.id} waits for a human again", agent=agent)
+    elif row.blocking and on.status == BLOCKED and on.ask_id == row.id:
+        said = f"{row.id} was answered"
+        tasks.answered(tx, on, ask_id=row.id, asker=row.asked_by, said=said, agent=agent)
+    elif isinstance(row, Ask) and row.action_owner == "approval" and on.status == IN_REVIEW:
+        _decide(tx, on, row, agent)
+
+
+def _decide(tx: Tx, on: Row, ask: Ask, agent: str) -> None:
+    """The first option of an approval is the go-ahead; a decline sends the work back; all else decides nothing."""
+    said = ask.response
+    assert said is not None
+    words = " ".join(part for part in (said.choice, said.text) if part)
+    if said.kind == "decline":
+        review.decided(tx, on, approved=False, said=words or f"{ask.id} was declined", agent=agent)
+    elif said.kind == "answer" and ask.options and said.choice == ask.options[0]["label"] and not said.outdated:
+        review.decided(tx, on, approved=True, said=said.text, agent=agent)
+    else:
+        return
+    responses.acted_on(tx, ask)
+
+
+def after_hold(tx: Tx, row: Row, said: str) -> None:
+    """What follows for a task that lost or left its holder: whether it waits for a human, or must ask one."""
+    if row.status == BLOCKED:
+        _ask_about_spent(tx, row, said)
+    elif row.ask_id is not None:
+        live = asks.find(tx, row.ask_id, lock=True)
+        if live.state == "open" and live.blocking:
+            tasks.waits_again(tx, row, ask_id=live.id, said=f"{live.id} waits for a human still", agent="system")
+
+
+def _ask_about_spent(tx: Tx, row: Row, said: str) -> None:
+    """A task that spent its attempts asks a human by itself; a question that is open there already becomes blocking.
+
+    Where an answer stands that agents have not finished with, it asks beside it, for an answer is not put aside.
+    """
+    live = tx.one("ask_at_lock", surface="task", surface_id=row.id)
+    if live is not None and live.state == "open" and live.kind == "question":
+        tx.run("ask_block", ask_id=live.id)
+        return
+    then = "respond (it is tried again)" if live is None else f"unblock {row.id}"
+    content = asks.content_of(
+        action_owner="task",
+        title=f"{row.id} spent its attempts: {row.title}"[: inputs.TITLE_MAX],
+        detail=said,
+        next_step=f"look into it, then {then}, or cancel {row.id}",
+        impact="nobody works on it until then",
+    )
+    place = asks.Place("task", row.id) if live is None else asks.Place()
+    opened, _ = asks.open_at(
+        tx, place, content, project=row.project, blocking=live is None, agent="system", session=None
+    )
+    if live is None:
+        tx.run("task_ask", task_id=row.id, ask_id=opened.id)
+
+
+def withdrawn_along(tx: Tx, waits_for: Row, said: str, agent: str) -> None:
+    """What a human was asked about a locked task, and has not answered, is asked no more."""
+    asks.withdrawn(tx, waits_for, reason=said, agent=inputs.agent(agent), session=None)
+    tx.run("task_ask_over", task_id=waits_for.surface_id, ask_id=waits_for.id)
+
+
+def waits(task_id: str, ask: Row, hint: str) -> AskOpen:
+    return AskOpen(f"{task_id} waits for a human: {ask.id}, {ask.title!r}", hint=hint, task_id=task_id, ask_id=ask.id)

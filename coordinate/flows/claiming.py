@@ -1,0 +1,485 @@
+"""Taking tasks with their scopes, scopes alone, and worktrees.
+
+Taking a task and taking its scopes is one decision in one transaction. A task whose scopes another holds is set aside
+on the lease that is in the way, so that the next claimer does not meet it again; when that lease ends, by release,
+sweep, merge or mere time, the task is back in its old place. So it is with a task whose response another acts on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from coordinate import inputs, leases, paths
+from coordinate.db.engine import Row, Tx
+from coordinate.errors import Held, InvalidState
+from coordinate.fleet import agents, scopes, worktrees
+from coordinate.fleet.scopes import CONFLICTS_MAX
+from coordinate.flows import asked, ending
+from coordinate.frozen import dataclass
+from coordinate.inbox import asks, deliveries
+from coordinate.records import (
+    Claim,
+    Lease,
+    OpenedWorktree,
+    Scopes,
+    Worktree,
+)
+from coordinate.states import IN_PROGRESS
+from coordinate.work import claims, story
+
+# How many tasks one claim sets aside before it lets others write; the next look goes on from there.
+SET_ASIDE_MAX = 500
+# How many it looks at first when it has met one; then more, while all of them are in the way.
+AHEAD_FIRST = 10
+# Against how many leases that it met last a task is held before the database is asked.
+BLOCKERS_TRIED = 8
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a look at the queue gave. `more`: a bound was reached, look again. `locked`: others have what is left."""
+
+    claims: list[Claim]
+    more: bool = False
+    locked: bool = False
+
+
+def claim_batch(
+    tx: Tx,
+    *,
+    role: str,
+    count: int,
+    project: str | None = None,
+    lease_seconds: int | None = None,
+    respect_dependencies: bool = True,
+    first: bool = False,
+    wait: bool = False,
+    agent: str = "",
+    session: str | None = None,
+) -> Look:
+    """One look for up to `count` ready tasks, taken with their scopes in the queue's order; `wait` for locked ones.
+
+    The `first` look of a call also brings back what others set aside on a scope that the session itself holds.
+    A task whose declared scopes another holds is set aside and passed over. What is due is set right first, in a look
+    of its own. All is bounded: when nothing else came of it, the caller commits and looks again.
+    """
+    queue = claims.queue_of(
+        role=role,
+        count=count,
+        project=project,
+        lease_seconds=lease_seconds,
+        respect_dependencies=respect_dependencies,
+        agent=agent,
+        session=session,
+    )
+    agents.enter(tx, session=session)
+    more, reserved = claims.set_due_right(tx, queue.agent, asked.after_hold)
+    if more:
+        return Look([], more=True)
+    looking = _Looking(tx, queue, session, [])
+    if first:
+        looking.bring_back_own(count)
+    taken: list[Row] = []
+    aside, stopped = 0, False
+    while len(taken) < count and aside < SET_ASIDE_MAX and not stopped:
+        # With the lock of the scopes it waits for no ready task: whoever has that row may wait for the lock.
+        rows = claims.take_reserved(tx, queue, count) if reserved else []
+        reserved = False
+        rows = rows or claims.take(tx, queue, count - len(taken), wait=wait and not taken and not looking.projects)
+        if not rows:
+            break
+        found = len(rows)
+        rows = [row for row in rows if _set_aside_for_who_acts(tx, row, queue.agent) is None]
+        aside += found - len(rows)
+        looking.lock({row.project for row in rows if row.scoped})
+        blockers = []
+        for row in rows:
+            if row.scoped and row.project not in looking.projects:
+                _never_taken(tx, row.id, None)
+                stopped = True
+                continue
+            held, blocker = _with_scopes(tx, row, queue.params["lease_seconds"], queue.agent, session)
+            blockers += [] if blocker is None else [blocker]
+            taken += [] if held is None else [held]
+        if blockers:
+            aside += len(blockers) + looking.set_aside_ahead(blockers)
+    if taken:
+        return Look(_with_responses(tx, claims.claimed(tx, taken, queue.agent, session), queue.agent, session))
+    # A holder that died, or a human who did not answer in time, may be all that is in the way.
+    swept = ending.end_stale(tx, limit=ending.SWEEP_ALONG)[0]
+    # Not behind the lock of the scopes: whoever has the row of a task that waits for a human may wait for that lock.
+    overdue = [] if looking.projects else asked.expire_asks(tx, limit=ending.SWEEP_ALONG)
+    more = stopped or aside > 0 or bool(swept or overdue)
+    return Look([], more=more, locked=not wait and claims.any_locked(tx, queue))
+
+
+def claim_task(
+    tx: Tx, *, task: str, lease_seconds: int | None = None, agent: str = "", session: str | None = None
+) -> Claim:
+    """Take one task by its id with its scopes, whatever its role. Of two at once exactly one gets it.
+
+    Raises `Held` (with holder and expiry) while another's lease on it, or on one of its scopes, lives;
+    `UnmetDependencies`, `NotReady` before its time, `InvalidState` when it is not waiting to be done.
+    """
+    agents.enter(tx, session=session)
+    seen = tx.one("task", task_id=inputs.task_id(task))
+    if seen is not None and seen.scoped and (seen.status == IN_PROGRESS or seen.parked_on is not None):
+        # What is not ready is met by others who have the lock, or end the lease that it was set aside on.
+        leases.lock_scopes(tx, seen.project)
+        if seen.parked_on is not None:
+            tx.one("lease_share", id=seen.parked_on)
+    row, met_expiry = claims.take_one(tx, task, lease_seconds, agent, session, asked.after_hold)
+    if (kept := _set_aside_for_who_acts(tx, row, inputs.agent(agent))) is not None:
+        refused = asks.held(kept)
+        refused.keeps_changes = met_expiry
+        raise refused
+    if row.scoped:
+        leases.lock_scopes(tx, row.project)
+        ending.end_stale(tx, limit=ending.SWEEP_ALONG)
+    held, blocker = _with_scopes(tx, row, lease_seconds, inputs.agent(agent), session)
+    if blocker is not None:
+        shown = leases.when_or_none(blocker.expires_at)
+        refused = Held(
+            f"{row.id} cannot be claimed: {blocker.agent} holds {blocker.resource}"
+            + (f" until {shown}" if shown else ""),
+            hint=f"claim another task, or wait until that lease ends: {leases.ends(blocker)}",
+            task_id=row.id,
+            holder=blocker.agent,
+            until=shown,
+        )
+        refused.keeps_changes = met_expiry
+        raise refused
+    assert held is not None
+    agent = inputs.agent(agent)
+    return _with_responses(tx, claims.claimed(tx, [held], agent, session), agent, session)[0]
+
+
+@dataclass(frozen=True)
+class _Looking:
+    """One look at a queue, with the projects whose scopes it has locked: always in one order, so that none waits
+    for another in a circle."""
+
+    tx: Tx
+    queue: claims.Queue
+    session: str | None
+    projects: list[str]
+
+    def lock(self, projects: set[str]) -> None:
+        """Lock what comes behind the last; what does not is left to the next look."""
+        for project in sorted(projects):
+            if not self.projects or project > self.projects[-1]:
+                leases.lock_scopes(self.tx, project)
+                self.projects.append(project)
+
+    def bring_back_own(self, count: int) -> None:
+        """What others set aside on a scope of this very session is ready to it: the first of that return first."""
+        rows = claims.own_aside(self.tx, self.queue, count)
+        self.lock({row.project for row in rows})
+        if rows:
+            self.tx.run("tasks_unpark", ids=[row.id for row in rows])
+
+    def set_aside_ahead(self, blockers: list[Row]) -> int:
+        """Set aside what stands next and meets these leases or others, up to the first that may be free."""
+        aside, size = 0, AHEAD_FIRST
+        living = [lease for each in blockers if (lease := self.tx.one("lease_lives", id=each.id))]
+        while aside < SET_ASIDE_MAX:
+            found = self._blocked(claims.ahead(self.tx, self.queue, size), living)
+            self.tx.run_many("task_park", found)
+            aside += len(found)
+            if len(found) < size:
+                break
+            size = min(4 * size, SET_ASIDE_MAX)
+        return aside
+
+    def _blocked(self, rows: list[Row], blockers: list[Row]) -> list[dict[str, object]]:
+        wanted: dict[str, list[str]] = {}
+        for each in self.tx.all("scopes_of", ids=[row.id for row in rows if row.scoped]):
+            wanted.setdefault(each.task_id, []).append(each.pattern)
+        found: list[dict[str, object]] = []
+        for row in rows:
+            if row.id not in wanted or row.project not in self.projects:
+                break
+            caller = leases.Caller(self.queue.agent, self.session, row.id)
+            blocker = _known_blocker(blockers, wanted[row.id], row.project, caller)
+            if blocker is None:
+                met = leases.blocker_of(self.tx, wanted[row.id], project=row.project, caller=caller)
+                blocker = None if met is None else _held_still(self.tx, met)
+                if blocker is None:
+                    break
+                blockers.append(blocker)
+            found.append(
+                {
+                    "task_id": row.id,
+                    "revision": row.revision,
+                    "lease_id": blocker.id,
+                    "parked_until": blocker.expires_at,
+                }
+            )
+        return found
+
+
+def _known_blocker(blockers: Sequence[Row], patterns: Sequence[str], project: str, caller: leases.Caller) -> Row | None:
+    for each in blockers[-BLOCKERS_TRIED:]:
+        foreign = each.project == project and not caller.owns(each)
+        if foreign and any(paths.overlaps(pattern, each.resource) for pattern in patterns):
+            return each
+    return None
+
+
+def _with_scopes(
+    tx: Tx, row: Row, lease_seconds: object, agent: str, session: str | None
+) -> tuple[Row | None, Row | None]:
+    """Take the scopes of a task that was just taken, with their project locked; or set it aside again.
+
+    Answers the task, or the lease in the way.
+    """
+    if not row.scoped:
+        return row, None
+    patterns = [each.pattern for each in tx.all("scopes_of", ids=[row.id])]
+    # What the task's open worktree keeps comes to whoever holds the task, and so must be free of others too.
+    kept = tx.all("leases_of_tasks", ids=[row.id], limit=inputs.LIST_MAX)
+    patterns = list(dict.fromkeys([*patterns, *(each.resource for each in kept)]))
+    caller = leases.Caller(agent, session, row.id)
+    _take_back_late(tx, patterns, project=row.project, caller=caller)
+    if (blocker := leases.blocker_of(tx, patterns, project=row.project, caller=caller)) is not None:
+        _never_taken(tx, row.id, _held_still(tx, blocker))
+        return None, blocker
+    _, own, past = leases.conflicts_of(tx, patterns, project=row.project, mode="exclusive", caller=caller)
+    leases.end(tx, past, reason="expired", by=agent)
+    held = tx.one("claim_scoped", task_id=row.id, lease_seconds=lease_seconds)
+    assert held is not None
+    tx.run("leases_give", task_id=row.id, agent=agent, session=session, attempt=int(held.attempt))
+    # What the session holds for itself may end before the task does; only what is the task's own need not be taken.
+    had = {each.resource for each in own if each.task_id == row.id and each.mode == "exclusive"}
+    leases.grant_scopes(
+        tx,
+        [pattern for pattern in patterns if pattern not in had],
+        project=row.project,
+        mode="exclusive",
+        agent=agent,
+        session=session,
+        task_id=row.id,
+        attempt=int(held.attempt),
+        ttl_seconds=int(held.lease_seconds),
+    )
+    return held, None
+
+
+def _held_still(tx: Tx, lease: Row) -> Row | None:
+    """A lease as it is, if it still lives: an end of it comes before, and we see it, or after, and it sees the task."""
+    tx.one("lease_share", id=lease.id)
+    return tx.one("lease_lives", id=lease.id)
+
+
+def _never_taken(tx: Tx, task_id: str, blocker: Row | None) -> None:
+    """A task that was just taken is as before, and out of the way while the blocker lives, if there is one."""
+    tx.run(
+        "task_set_aside",
+        task_id=task_id,
+        lease_id=None if blocker is None else blocker.id,
+        parked="" if blocker is None else "scope",
+        parked_until=None if blocker is None else blocker.expires_at,
+        reserved_for=None,
+    )
+
+
+def _set_aside_for_who_acts(tx: Tx, row: Row, agent: str) -> Row | None:
+    """A task that was just taken is as before, and kept for the agent that acts on its response; the ask, if so.
+
+    Else whoever claims the task acts on the response from now on, and its hold says so.
+    """
+    if row.ask_id is None or asks.find(tx, row.ask_id, lock=True).taken_until is None:
+        return None
+    tx.run("ask_let_go", ask_id=row.ask_id, agent=agent)
+    taken = asks.find(tx, row.ask_id)
+    if taken.taken_until is None:
+        return None
+    kept = {"parked": "reserved", "parked_until": taken.taken_until, "reserved_for": taken.taken_by}
+    tx.run("task_set_aside", task_id=row.id, lease_id=None, **kept)
+    return taken
+
+
+def _with_responses(tx: Tx, taken: list[Claim], agent: str, session: str | None) -> list[Claim]:
+    """Hand what humans were asked about these tasks along with the claims; a response has thereby been handed over."""
+    return [
+        claim if claim.task.ask_id is None else _with_ask(tx, claim, claim.task.ask_id, agent, session)
+        for claim in taken
+    ]
+
+
+def _with_ask(tx: Tx, claim: Claim, ask_id: str, agent: str, session: str | None) -> Claim:
+    return replace(claim, ask=deliveries.collect(tx, ask=ask_id, full=True, agent=agent, session=session))
+
+
+def _take_back_late(tx: Tx, patterns: Sequence[str], *, project: str, caller: leases.Caller) -> None:
+    """End each hold that is past and keeps one of these, after `lock_scopes`.
+
+    A task whose hold is past loses it to whoever takes one of its scopes: so what is held has all that it declares.
+    """
+    for task_id in leases.late_holds(tx, patterns, project=project, caller=caller):
+        claims.take_back(tx, task_id, asked.after_hold)
+
+
+# --- scopes and worktrees ---------------------------------------------------------------------------------------------
+
+
+def claim_scopes(
+    tx: Tx,
+    *,
+    patterns: Sequence[str],
+    mode: str = "exclusive",
+    task: str | None = None,
+    project: str | None = None,
+    ttl_seconds: int = leases.TTL_SECONDS,
+    fences: Sequence[int] = (),
+    agent: str = "",
+    session: str | None = None,
+) -> Scopes:
+    """Claim a set of paths or globs, all or none; of two that overlap at the same moment exactly one is granted.
+
+    `mode` is `exclusive`, or `shared` with others that share. They last `ttl_seconds` (1 to 604,800) unless renewed.
+    `task` (a handle or id) binds them to a held task instead: they last as long as its hold, which is renewed by this.
+    `project` is the task's, or `default`. What the session holds itself, or shows the `fences` of, is no conflict;
+    claimed again it is renewed. What sessions long silent hold is ended first, and a hold on a task that is past ends
+    where its scopes are taken. Not granted: `conflicts` say pattern, holder, task, since when and until when, and no
+    lease is written. Raises `InvalidInput`, `StaleClaim` when the task is not the caller's, or `InvalidState` when a
+    held pattern is bound to another task, or the task is of another project.
+    """
+    wanted = scopes.canonical(patterns)
+    mode = inputs.one_of(mode, "mode", ("exclusive", "shared"))
+    agent, project = inputs.agent(agent), None if project is None else inputs.name(project, "project")
+    ttl = inputs.lease_seconds(ttl_seconds, "ttl_seconds")
+    shown = scopes.shown_fences(fences)
+    agents.enter(tx, session=session)
+    task_id = attempt = None
+    if task is not None:
+        seen = scopes.held_task(tx, "task", task, agent, project)
+        task_id, project = str(seen.id), str(seen.project)
+    project = project or "default"
+    caller = leases.Caller(agent, session, task_id, shown)
+    leases.lock_scopes(tx, project)
+    _take_back_late(tx, wanted, project=project, caller=caller)
+    ending.end_stale(tx, limit=ending.SWEEP_ALONG)
+    if task_id is not None:
+        attempt = int(scopes.held_task(tx, "task_lock", str(task), agent, project).attempt)
+    conflicts, own, past = leases.conflicts_of(tx, wanted, project=project, mode=mode, caller=caller)
+    if conflicts:
+        return Scopes(False, (), tuple(conflicts[:CONFLICTS_MAX]), len(conflicts[CONFLICTS_MAX:]))
+    leases.end(tx, past, reason="expired", by=agent)
+    # What a late hold of the session keeps ends with that hold, unless this is claimed for a task.
+    again = {row.resource: row for row in own if row.mode in (mode, "exclusive") and (row.live or task_id)}
+    kept: list[Lease] = []
+    for pattern in [each for each in wanted if each in again]:
+        row = again[pattern]
+        if task_id is not None and row.task_id not in (None, task_id):
+            raise InvalidState(
+                f"{pattern} is held for {row.task_id}, not for {task_id}",
+                hint="release it first, or leave --task away",
+                task_id=row.task_id,
+            )
+        if task_id is not None:
+            tx.run("lease_bind", id=row.id, task_id=task_id, attempt=attempt)
+        renewed = tx.one("lease_renew", fence=row.fence, ttl_seconds=ttl)
+        kept.append(leases.lease_of(renewed or row))
+    fresh = leases.grant_scopes(
+        tx,
+        [pattern for pattern in wanted if pattern not in again],
+        project=project,
+        mode=mode,
+        agent=agent,
+        session=session,
+        task_id=task_id,
+        attempt=attempt,
+        ttl_seconds=ttl,
+    )
+    granted = [*kept, *fresh]
+    if task_id is not None:
+        tx.run("task_scoped", task_id=task_id)
+        claims.keep_alive(tx, handle=f"{task_id}@{attempt}", agent=agent)
+        bound = {row.id: row for row in tx.all("leases_of_tasks", ids=[task_id], limit=inputs.LIST_MAX)}
+        granted = [leases.lease_of(bound[lease.id]) if lease.id in bound else lease for lease in granted]
+    return Scopes(True, tuple(granted), ())
+
+
+def open_worktree(
+    tx: Tx,
+    *,
+    task: str,
+    branch: str,
+    root: str,
+    base: str = "",
+    patterns: Sequence[str] = (),
+    agent: str = "",
+    session: str | None = None,
+) -> OpenedWorktree:
+    """Open a working copy for a task that the caller holds, with its scopes; of two at once exactly one is opened.
+
+    `patterns` default to what the task declares; what is held for the task already goes over to the worktree, and is
+    shared with nobody from then on. Every other open worktree, the session's own too, and every live scope of others
+    is looked at: a conflict is an answer, and nothing is written. Raises `Held` when the task has an open worktree,
+    `InvalidState` when there is nothing to hold.
+    """
+    agent = inputs.agent(agent)
+    branch = inputs.line(branch, "branch", limit=inputs.TITLE_MAX)
+    root = inputs.line(root, "root", limit=inputs.REASON_MAX)
+    base = inputs.text(base, "base", limit=inputs.TITLE_MAX)
+    task_id, attempt = inputs.handle(task)
+    project = story.find(tx, task_id).project
+    declared = [each.pattern for each in tx.all("scopes_of", ids=[task_id])]
+    wanted = scopes.canonical(patterns if isinstance(patterns, str) or patterns else declared or ["."])
+    caller = leases.Caller(agent, session, task_id)
+    agents.enter(tx, session=session)
+    leases.lock_scopes(tx, project)
+    # What is held for the task may be shared with others until now.
+    covered = list(dict.fromkeys([*wanted, *(each.resource for each in tx.all("leases_of_task", task_id=task_id))]))
+    _take_back_late(tx, covered, project=project, caller=caller)
+    row = story.find(tx, task_id, lock=True)
+    if row.assigned_agent != agent or row.project != project or (attempt is not None and row.attempt != attempt):
+        raise InvalidState(
+            f"{agent} does not hold {task_id}",
+            hint="claim the task first",
+            holder=row.assigned_agent,
+            status=row.status,
+        )
+    conflicts, own, past = leases.conflicts_of(tx, covered, project=project, mode="exclusive", caller=caller)
+    conflicts += [
+        leases.conflict_of(pattern, each)
+        for each in own
+        if each.worktree_id is not None and each.task_id != task_id
+        for pattern in covered
+        if paths.overlaps(pattern, each.resource)
+    ]
+    if conflicts:
+        return OpenedWorktree(None, (), tuple(conflicts[:CONFLICTS_MAX]), len(conflicts[CONFLICTS_MAX:]))
+    made = tx.one(
+        "worktree_insert",
+        task_id=task_id,
+        agent=agent,
+        session=session,
+        project=project,
+        branch=branch,
+        root=root,
+        base=base,
+    )
+    if made is None:
+        raise Held(f"{task_id} has an open worktree already", hint="see: coordinate worktree list", task_id=task_id)
+    leases.end(tx, past, reason="expired", by=agent)
+    kept = [leases.lease_of(each) for each in tx.all("leases_bind", task_id=task_id, worktree_id=made.id)]
+    missing = [pattern for pattern in wanted if pattern not in {lease.resource for lease in kept}]
+    granted = leases.grant_scopes(
+        tx,
+        missing,
+        project=project,
+        mode="exclusive",
+        agent=agent,
+        session=session,
+        task_id=task_id,
+        attempt=int(row.attempt),
+        worktree_id=int(made.id),
+    )
+    # Whoever takes or ends the task looks at leases from now on.
+    tx.run("task_scoped", task_id=task_id)
+    worktree = Worktree(**made._asdict())
+    worktrees.log(tx, "worktree.opened", worktree, agent)
+    return OpenedWorktree(worktree, tuple(kept + granted), ())
