@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,7 +23,7 @@ from coordinate.db import knowledge, migrate, sides
 from coordinate.db.engine import Tx
 from coordinate.db.fence import ARRIVED, ARRIVING, COPIED, MOVED, MOVING, STAYED, WITHDRAWN, sentence
 from coordinate.db.schema import board_move
-from coordinate.db.sides import TABLES, Digest, Side, digest, has_mark, holds, side_of
+from coordinate.db.sides import FENCED, TABLES, Digest, Side, digest, has_mark, holds, side_of
 
 R = TypeVar("R")
 # What is being done ("copy", "verify"), to which table, and how many rows and bytes of it just now.
@@ -206,9 +206,13 @@ class _Ends:
         migrate.upgrade(self.target_url)
 
     def _fence_source(self, number: str, before: Any) -> None:
-        """The first step, and the one that decides between two movers: from here on nothing changes on the source."""
+        """The first step, and the one that decides between two movers; once it is over nothing changes on the source.
 
-        def act(tx: Tx) -> None:
+        First the row, then the tables as the source says: while some are fenced and some are not, a change is made
+        wholly or refused wholly, since nothing is copied before the last one is fenced.
+        """
+
+        def decide(tx: Tx) -> None:
             row, now = tx.one("move_state"), tx.one("clock")
             assert now is not None
             fenced = row is not None and row.state in (MOVING, MOVED)
@@ -216,9 +220,25 @@ class _Ends:
                 raise _not_again(row)
             since = row.fenced_at if row is not None and fenced else now.now
             tx.run("move_begin", move=number, state=MOVING, address=self.to, fenced_at=since)
-            self.source.raise_fence(sentence(MOVING, self.to))
 
-        _with_writers_stopped(self.source, act)
+        def fence(tx: Tx) -> None:
+            row = tx.one("move_state")
+            self._still(row is not None and (row.move, row.state) == (number, MOVING))
+            self.source.raise_fence(sentence(MOVING, self.to), tables)
+
+        _with_writers_stopped(self.source, decide, [])
+        try:
+            tables: Sequence[str] = FENCED
+            with suppress(errors.Busy), self.source.transaction(writes=True) as tx:
+                self.source.stop_writers(tables, wait=False)
+                return fence(tx)
+            for tables in self.source.fenced_together():
+                _with_writers_stopped(self.source, fence, tables)
+        except BaseException:
+            # Whoever is in the way may hold rows too: no time is given back for the little that was lost.
+            with suppress(errors.CoordinateError):
+                self._lift_source(number, MOVING, gives_time=False)
+            raise
 
     def _claim_target(self, number: str, before: Any) -> None:
         def act(tx: Tx) -> None:
@@ -240,7 +260,7 @@ class _Ends:
         """Fill the target in one transaction: whoever looks sees nothing or all of it."""
         started = time.monotonic()
         with self.source.transaction(writes=False), self.target.transaction(writes=True) as tx:
-            self.target.stop_writers()
+            self.target.stop_writers(FENCED)
             self._still(tx.count("move_pass", move=number, before=ARRIVING, state=COPIED, opened_at=None))
             self.target.lift_fence()
             self.target.empty()
@@ -321,7 +341,7 @@ class _Ends:
             if self._lift_source(number, MOVING):
                 self._clear_target(number)
 
-    def _lift_source(self, number: str, before: str) -> bool:
+    def _lift_source(self, number: str, before: str, *, gives_time: bool = True) -> bool:
         """Let the source be written again, if this move still stands there; its holds get the time back."""
 
         def act(tx: Tx) -> bool:
@@ -330,11 +350,15 @@ class _Ends:
             if row is None or (row.move, row.state) != (number, before):
                 return False
             tx.run("move_pass", move=number, before=before, state=STAYED, opened_at=None)
-            self.source.lift_fence()
-            self._give_time(self.source, row.fenced_at, now.now)
+            self.source.open_fence()
+            if gives_time:
+                self._give_time(self.source, row.fenced_at, now.now)
             return True
 
-        return _with_writers_stopped(self.source, act)
+        lifted = _with_writers_stopped(self.source, act, [])
+        if lifted:
+            self.source.clear_fence()
+        return lifted
 
     def _clear_target(self, number: str) -> None:
         """Of a move that never opened it: nobody was ever sent there."""
@@ -416,13 +440,15 @@ class _Ends:
         )
 
 
-def _with_writers_stopped(side: Side, act: Callable[[Tx], R]) -> R:
-    """Act while nobody writes. It waits for running writers, two seconds at a time: others queue up behind it."""
+def _with_writers_stopped(side: Side, act: Callable[[Tx], R], tables: Sequence[str] = FENCED) -> R:
+    """Act while nobody writes to these tables, and no other mover acts. It waits for running writers, two seconds at a
+    time: others queue up behind it.
+    """
     deadline = time.monotonic() + sides.FENCE_SECONDS
     while True:
         try:
             with side.transaction(writes=True) as tx:
-                side.stop_writers()
+                side.stop_writers(tables)
                 return act(tx)
         except errors.Busy as busy:
             if time.monotonic() > deadline:

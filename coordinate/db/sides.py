@@ -12,7 +12,7 @@ import os
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,7 +24,7 @@ from zlib import adler32, crc32
 from sqlalchemy import BigInteger, CheckConstraint, Column, Table, UniqueConstraint
 
 from coordinate import errors, inputs
-from coordinate.db import dialect
+from coordinate.db import dialect, fence
 from coordinate.db.engine import Database, Tx
 from coordinate.db.portable import kind_of
 from coordinate.db.schema import VERSION_TABLE, metadata
@@ -40,7 +40,7 @@ _OF_ITS_OWN = ("schema_window", "board_move")
 TABLES: list[Table] = [
     table for table in metadata.sorted_tables if "only" not in table.info and table.name not in _OF_ITS_OWN
 ]
-_FENCED = [*(table.name for table in TABLES), "schema_window", VERSION_TABLE]
+FENCED = [*(table.name for table in TABLES), "schema_window", VERSION_TABLE]
 _PREFIX = "coordinate_fence"
 
 # A btree entry of Postgres ends at 2,704 bytes; some of them are its header.
@@ -75,14 +75,26 @@ class Side(Protocol):
     def transaction(self, *, writes: bool) -> Any:
         """One transaction over a connection of its own: committed at the end, rolled back on an error of ours."""
 
-    def stop_writers(self) -> None:
-        """Let running writers finish, and hold up new ones until the transaction ends."""
+    def stop_writers(self, tables: Sequence[str], *, wait: bool = True) -> None:
+        """Let running writers of these tables finish, and hold up new ones, and movers, until the transaction ends.
+
+        Without `wait` it raises `Busy` at once when one is running.
+        """
 
     def in_the_way(self, error: errors.CoordinateError) -> errors.CoordinateError:
         """Who did not let go when `stop_writers` gave up. Outside of a transaction."""
 
-    def raise_fence(self, sentence: str) -> None: ...
+    def fenced_together(self) -> list[list[str]]:
+        """The tables to be fenced while writers are about, in the groups that one transaction each can fence."""
+
+    def raise_fence(self, sentence: str, tables: Sequence[str] = FENCED) -> None: ...
     def lift_fence(self) -> None: ...
+    def open_fence(self) -> None:
+        """Lift the fence while writers are about: what may be left of it lets all pass."""
+
+    def clear_fence(self) -> None:
+        """Take away what an opened fence left. Outside of a transaction; what cannot be had now stays."""
+
     def settle(self) -> None:
         """See that every event has its position. Outside of a transaction, on a fenced board."""
 
@@ -210,7 +222,7 @@ class _Side:
 
     def settle(self) -> None: ...
     def open_feed(self) -> None: ...
-    def stop_writers(self) -> None: ...
+    def stop_writers(self, tables: Sequence[str], *, wait: bool = True) -> None: ...
 
     def in_the_way(self, error: errors.CoordinateError) -> errors.CoordinateError:
         return error
@@ -243,9 +255,12 @@ class SQLiteSide(_Side):
 
     # The fence: three triggers a table. What RAISE says must be a literal, so they are made anew with what they say.
 
-    def raise_fence(self, sentence: str) -> None:
+    def fenced_together(self) -> list[list[str]]:
+        return [FENCED]
+
+    def raise_fence(self, sentence: str, tables: Sequence[str] = FENCED) -> None:
         self.lift_fence()
-        for table in _FENCED:
+        for table in tables:
             for verb in ("INSERT", "UPDATE", "DELETE"):
                 self.run(
                     f"CREATE TRIGGER {_PREFIX}_{table}_{verb.lower()} BEFORE {verb} ON {table}"
@@ -256,6 +271,11 @@ class SQLiteSide(_Side):
         found = self._ask(f"SELECT name FROM sqlite_master WHERE type = 'trigger' AND name GLOB '{_PREFIX}_*'")
         for (name,) in found:
             self.run(f"DROP TRIGGER {name}")
+
+    def open_fence(self) -> None:
+        self.lift_fence()
+
+    def clear_fence(self) -> None: ...
 
     # Rows.
 
@@ -520,7 +540,7 @@ class PostgresSide(_Side):
         owners = self._ask(
             "SELECT string_agg(DISTINCT tableowner, ', ') FROM pg_tables WHERE schemaname = current_schema()"
             " AND tablename = ANY ($1) AND NOT pg_has_role(tableowner, 'USAGE')",
-            [*_FENCED, "board_move"],
+            [*FENCED, "board_move"],
         )[0][0]
         found = (
             []
@@ -534,9 +554,15 @@ class PostgresSide(_Side):
             return self.problems()
 
     # The fence: one function, and one trigger a table that runs for every statement, whether it finds a row or not.
+    # Where others are at work it goes up, and is cleared away, one table after the other: a mover that holds one table
+    # and waits for the next, and a writer that holds that one and waits for the first, would never end.
 
-    def stop_writers(self) -> None:
-        self.run(f"LOCK TABLE {', '.join([*_FENCED, 'board_move'])} IN SHARE ROW EXCLUSIVE MODE")
+    def stop_writers(self, tables: Sequence[str], *, wait: bool = True) -> None:
+        held = f"{', '.join(['board_move', *tables])} IN SHARE ROW EXCLUSIVE MODE"
+        self.run(f"LOCK TABLE {held}{'' if wait else ' NOWAIT'}")
+
+    def fenced_together(self) -> list[list[str]]:
+        return [[table] for table in FENCED]
 
     def in_the_way(self, error: errors.CoordinateError) -> errors.CoordinateError:
         with self.transaction(writes=False):
@@ -548,7 +574,7 @@ class PostgresSide(_Side):
                 " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
                 " AND (a.xact_start IS NULL OR a.xact_start < clock_timestamp() - make_interval(secs => $2))"
                 " ORDER BY 1",
-                [*_FENCED, "board_move"],
+                [*FENCED, "board_move"],
                 _LOCK_SECONDS - 0.5,
             )
         who = [f"{pid} ({', '.join(filter(None, (state, name))) or 'another role'})" for pid, state, name in found]
@@ -559,24 +585,50 @@ class PostgresSide(_Side):
             blocked_by=[str(row[0]) for row in found],
         )
 
-    def raise_fence(self, sentence: str) -> None:
-        self.run(
-            f"CREATE OR REPLACE FUNCTION {_PREFIX}() RETURNS trigger LANGUAGE plpgsql AS ${_PREFIX}$"
-            f" BEGIN RAISE EXCEPTION USING MESSAGE = {_quoted(sentence)}; END ${_PREFIX}$"
-        )
+    def raise_fence(self, sentence: str, tables: Sequence[str] = FENCED) -> None:
+        self._let_the_fence(f"RAISE EXCEPTION USING MESSAGE = {_quoted(sentence)}")
         there = self._ask(
             f"SELECT c.relname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid AND c.relnamespace = {_HOME}"
             f" WHERE t.tgname = '{_PREFIX}'"
         )
-        for table in _FENCED:
+        for table in tables:
             if (table,) not in there:
                 self.run(
                     f"CREATE TRIGGER {_PREFIX} BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON {table}"
                     f" FOR EACH STATEMENT EXECUTE FUNCTION {_PREFIX}()"
                 )
 
+    def _let_the_fence(self, act: str) -> None:
+        self.run(
+            f"CREATE OR REPLACE FUNCTION {_PREFIX}() RETURNS trigger LANGUAGE plpgsql AS ${_PREFIX}$"
+            f" BEGIN {act}; END ${_PREFIX}$"
+        )
+
     def lift_fence(self) -> None:
         self.run(f"DROP FUNCTION IF EXISTS {_PREFIX}() CASCADE")
+
+    def open_fence(self) -> None:
+        self._let_the_fence("RETURN NULL")
+
+    def clear_fence(self) -> None:
+        function = f"DROP FUNCTION IF EXISTS {_PREFIX}()"
+        if self._cleared(f"LOCK TABLE {', '.join(FENCED)} NOWAIT", f"{function} CASCADE"):
+            return
+        for table in FENCED:
+            self._cleared(f"DROP TRIGGER IF EXISTS {_PREFIX} ON {table}")
+        self._cleared(function)
+
+    def _cleared(self, *statements: str) -> bool:
+        """Whether nobody was in the way. Unless another move has begun, whose fence this would be."""
+        try:
+            with self.transaction(writes=True) as tx:
+                self.stop_writers([])
+                if fence.stops(tx.one("move_state")) is None:
+                    for statement in statements:
+                        self.run(statement)
+        except errors.CoordinateError:
+            return False
+        return True
 
     def settle(self) -> None:
         while True:
@@ -631,13 +683,13 @@ class PostgresSide(_Side):
         links = self._ask(
             "SELECT conrelid::regclass::text, quote_ident(conname), pg_get_constraintdef(oid) FROM pg_constraint"
             f" WHERE contype = 'f' AND connamespace = {_HOME} AND conrelid::regclass::text = ANY ($1) ORDER BY 1, 2",
-            [*_FENCED, "event_feed"],
+            [*FENCED, "event_feed"],
         )
         indexes = self._ask(
             "SELECT i.indexrelid::regclass::text, pg_get_indexdef(i.indexrelid) FROM pg_index i"
             f" JOIN pg_class t ON t.oid = i.indrelid AND t.relnamespace = {_HOME} AND t.relname = ANY ($1)"
             " WHERE NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conindid = i.indexrelid) ORDER BY 1",
-            [*_FENCED, "event_feed"],
+            [*FENCED, "event_feed"],
         )
         for table, name, _ in links:
             self.run(f"ALTER TABLE {table} DROP CONSTRAINT {name}")

@@ -544,6 +544,9 @@ def test_a_writer_that_does_not_end_stops_the_move_and_nobody_else(
             assert refused.value.facts["blocked_by"] == [str(ask(idle, "SELECT pg_backend_pid()")[0][0])]
             with coordinate.connect(board_url, agent="alice") as c:
                 c.counter_next(kind="others")
+                c.dispatch(title="the tables that were fenced already are open", role="worker")
+            left = "FROM pg_trigger WHERE tgname = 'coordinate_fence' AND tgrelid = 'agents'::regclass"
+            assert rows(board_url, f"SELECT count(*) {left}") == [(0,)]
         idle.execute("ROLLBACK")
     assert move.move(board_url, other_url).state == "moved"
 

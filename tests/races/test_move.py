@@ -6,7 +6,7 @@ import random
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from tests.races.arena import (
 
 pytestmark = pytest.mark.race
 
-# Each agent completes so many, then it holds one until the copy has begun.
+# Each agent completes so many, then it works on one until the copy has begun.
 AGENTS, TASKS, BEFORE = 10, 60, 2
 
 
@@ -54,8 +54,8 @@ def worker(url: str, name: str, begun: Any, over: Any) -> Callable[[Go], dict[st
             try:
                 with _patiently(coordinate.connect, heard, target=place, agent=name) as c:
                     while held := held or _patiently(c.claim_next, heard, role="worker"):
-                        if place == url and len(done) == BEFORE:
-                            assert begun.wait(60)
+                        while place == url and len(done) == BEFORE and not begun.is_set():
+                            _patiently(c.log_progress, heard, handle=held, note="at work")
                         _patiently(c.complete, heard, handle=held)
                         done.append((held.task.id, place))
                         held = None
@@ -78,31 +78,40 @@ def _patiently(call: Callable[..., Any], heard: list[str], **given: Any) -> Any:
             time.sleep(0.02)
 
 
-def mover(url: str, target: str, begun: Any, over: Any) -> Callable[[Go], dict[str, Any]]:
+def mover(url: str, target: str, begun: Any, over: Any, *, gives_up: bool) -> Callable[[Go], dict[str, Any]]:
+    def progress(doing: str, *_: object) -> None:
+        begun.set()
+        if gives_up and doing == "verify":
+            raise KeyboardInterrupt
+
     def body(go: Go) -> dict[str, Any]:
         go()
         try:
-            move.move(url, target, progress=lambda *_: begun.set())
-            return {"done": [], "heard": [], "place": target}
+            with suppress(KeyboardInterrupt):
+                move.move(url, target, progress=progress)
         finally:
             begun.set()
             over.set()
+        return {"done": [], "heard": [], "place": url if gives_up else target}
 
     return body
 
 
-def played(url: str, target: str, *, weakness: Callable[[], None] | None = None) -> list[dict[str, Any]]:
+def played(
+    url: str, target: str, *, gives_up: bool = False, weakness: Callable[[], None] | None = None
+) -> list[dict[str, Any]]:
     with setting_up(url) as c:
         ids = dispatch_many(c, TASKS)
     begun, over = FORK.Event(), FORK.Event()
     agents = [worker(url, f"agent-{number}", begun, over) for number in range(AGENTS)]
-    bodies = [mover(url, target, begun, over), *agents]
+    bodies = [mover(url, target, begun, over, gives_up=gives_up), *agents]
     answers = run(bodies, weakness=weakness)
     done = [task for answer in answers for task, _ in answer["done"]]
     assert sorted(done) == sorted(ids), "each was done once, on one side"
-    assert {answer["place"] for answer in answers} == {target}, "everybody was told"
-    assert rows(target, "SELECT count(*) FROM tasks WHERE status = 'DONE'") == [(len(ids),)]
-    assert_sound(target)
+    ends = url if gives_up else target
+    assert {answer["place"] for answer in answers} == {ends}, "everybody was told"
+    assert rows(ends, "SELECT count(*) FROM tasks WHERE status = 'DONE'") == [(len(ids),)]
+    assert_sound(ends)
     left = rows(url, "SELECT count(*) FROM attempts WHERE outcome = 'completed'")[0][0]
     assert left == sum(place == url for answer in answers for _, place in answer["done"])
     return answers
@@ -112,6 +121,18 @@ def test_ten_agents_work_on_while_the_board_moves(board_url: str, other_url: str
     """MV-07"""
     answers = played(board_url, address_of(other_url))
     assert all("moved" in answer["heard"] for answer in answers[1:])
+
+
+def test_a_move_that_is_given_up_leaves_ten_agents_at_work_where_they_were(
+    board_url: str, engine: str, other_url: str
+) -> None:
+    """Ctrl-C, while all of them run against the fence; nothing of it is left."""
+    answers = played(board_url, address_of(other_url), gives_up=True)
+    assert any("moving" in answer["heard"] for answer in answers)
+    left = "sqlite_master WHERE type = 'trigger' AND name GLOB 'coordinate_fence*'"
+    if engine == "postgresql":
+        left = "pg_trigger WHERE tgname = 'coordinate_fence' AND tgrelid = 'tasks'::regclass"
+    assert rows(board_url, f"SELECT count(*) FROM {left}") == [(0,)]
 
 
 def test_without_the_fence_the_race_is_lost(noticed: Noticed, engine: str, postgres: Server, tmp_path: Path) -> None:
