@@ -375,7 +375,7 @@ def _send(webhook: Webhook, message: _Message) -> str | None:
     def ask() -> None:
         try:
             path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-            connection.request("POST", path, body, headers(webhook, message.id, body))
+            connection.request("POST", path, body, _headers(webhook, message.id, body))
             status = connection.getresponse().status
             said[0] = "" if 200 <= status < 300 else f"it answered {status}"
         except Exception as error:
@@ -393,7 +393,7 @@ def _send(webhook: Webhook, message: _Message) -> str | None:
     return said[0] or None
 
 
-def headers(webhook: Webhook, message_id: str, body: bytes) -> dict[str, str]:
+def _headers(webhook: Webhook, message_id: str, body: bytes) -> dict[str, str]:
     """The headers of the Standard Webhooks specification: id, time and signature, which covers both and the body."""
     now = str(int(time.time()))
     digest = hmac.digest(webhook.secret, f"{message_id}.{now}.".encode() + body, "sha256")

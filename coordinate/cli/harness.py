@@ -11,7 +11,6 @@ import json
 import os
 import re
 import shlex
-import socket
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -62,6 +61,7 @@ def stop(call: Call) -> None:
 
 def _in_peace(call: Call, say: Callable[[Call, Coordinator, Told], Told | None]) -> None:
     os.environ.setdefault("COORDINATE_BUSY_SECONDS", BUSY_SECONDS)
+    call.tells_losses = False  # nobody reads it here; the session is told at its own next call
     try:
         told = _told()
         start = Path(os.environ.get("CLAUDE_PROJECT_DIR") or told.get("cwd") or ".")
@@ -190,6 +190,8 @@ def _named(call: Call, board: Coordinator) -> Coordinator | None:
 
 
 def _begun(call: Call, board: Coordinator, told: Told) -> Coordinator:
+    import socket
+
     begun = board.register(name=_name(call, told), stream=_mark(told), host=socket.gethostname()[: inputs.NAME_MAX])
     return board.acting(agent=begun.agent, session=begun.id)
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from coordinate import Coordinator, connect
+from tests.clock import age
 from tests.doors.command import Answer, Command
 from tests.doors.test_init import project as project  # noqa: PLC0414 - a fixture
 from tests.doors.test_init import refused, run, set_up, tree
@@ -138,6 +139,19 @@ def test_many_long_answers_come_a_few_at_a_time_and_none_is_passed_over(
     assert harness.told("stop") is None
     assert [sum(f'"{each}"' in part for part in said) for each in asked] == [1] * 5
     assert f"inbox show {asked[0]}" in said[0]
+
+
+@ON_A_FILE
+def test_what_the_session_lost_is_left_to_be_told_where_somebody_reads_it(
+    board: Coordinator, board_url: str, tmp_path: Path
+) -> None:
+    harness = Harness(board_url, tmp_path)
+    harness.told("session-start", source="startup")
+    assert harness.shell("lease", "claim", "src", "--ttl", "60s").status == 0
+    age(board_url, 61)
+    inherited = Harness(board_url, tmp_path, **harness.environment)
+    assert inherited.told("stop") is None
+    assert "src" in harness.shell("task", "mine").err
 
 
 def note(done: Answer) -> str:
