@@ -179,13 +179,15 @@ def test_a_locked_board_is_not_waited_for_and_loses_no_answer(
 def test_what_is_wrong_is_a_note_and_never_stands_in_the_harnesss_way(
     board: Coordinator, board_url: str, tmp_path: Path
 ) -> None:
-    """No board, something else in its place, input that is none, a session that never was."""
+    """No board, something else in its place, input that is none, a session that never was, a board that has moved."""
     assert note(Harness(str(tmp_path / "none.db"), tmp_path)("session-start")) == "no_board"
     (tmp_path / "broken.db").write_text("no board at all" * 100)
     assert note(Harness(str(tmp_path / "broken.db"), tmp_path)("prompt-submit")) == "not_a_board"
     for stdin in ("", "[]", '{"session_id": "a\\nb"}'):
         assert note(Harness(board_url, tmp_path).command("harness", "stop", stdin=stdin)) == "invalid_input"
     assert note(Harness(board_url, tmp_path, COORDINATE_SESSION="s-none")("session-start")) == "not_found"
+    assert Command(board_url, tmp_path)("db", "move", "--to", str(tmp_path / "new.db")).status == 0
+    assert note(Harness(board_url, tmp_path)("session-start")) == "moved"
 
 
 @ON_A_FILE
