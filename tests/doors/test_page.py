@@ -269,6 +269,7 @@ def test_whatever_agents_write_is_text(visit: Visit, server: Server, board: Coor
             assert page.evaluate("window.pwned") is None
             found = page.evaluate(MARKUP)
             assert found == [], f"{path}: {found}"
+            assert page.evaluate(NAMELESS) == [], path
             assert page.evaluate(TOO_WIDE, width) == [], path
             assert "49$" not in page.inner_text("body"), path
         page.goto(f"http://{server.host}/tasks/TASK-1")
@@ -292,6 +293,15 @@ MARKUP = """
 ).map(each => each.outerHTML.slice(0, 200))
 """
 
+
+# What a person who does not see the page could not tell.
+NAMELESS = """
+() => [...document.querySelectorAll("a, button, input:not([type=hidden]), select, textarea, img, summary, [role=img]")]
+  .filter(each => !(each.matches("input, select, textarea") ? [...each.labels].some(label => label.textContent.trim())
+    : each.matches("img") ? each.hasAttribute("alt")
+    : each.textContent.trim() || each.ariaLabel))
+  .map(each => each.outerHTML.slice(0, 120))
+"""
 
 # What makes the whole document wider than the screen.
 TOO_WIDE = """

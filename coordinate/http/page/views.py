@@ -52,6 +52,7 @@ def routes() -> list[BaseRoute]:
 def needs_you(board: Coordinator, request: Request) -> Values:
     """Asks in order of urgency, what sleeps, and what became of the answers."""
     project = asked(request, "project")
+    now = board.now()
     urgent = board.urgent_asks(project=project, limit=URGENT_MAX)
     said = board.list_asks(unhandled=True, project=project, limit=PAGE)
     closed = board.list_asks(
@@ -61,7 +62,7 @@ def needs_you(board: Coordinator, request: Request) -> Values:
         "urgent": urgent,
         "needing": board.attention_count(project=project),
         "asleep": board.list_asks(snoozed=True, project=project, limit=PAGE),
-        "said": said[::-1],
+        "said": sorted(said, key=lambda each: each.handled_at or now, reverse=True),
         "closed": closed,
         "told": [
             each
