@@ -40,8 +40,7 @@ def shown(template: str, view: View) -> Callable[[Request], Awaitable[Response]]
         calls: Calls = request.app.state.calls
         try:
             caller = caller_of(request)
-            values = await calls.run(partial(_look, view, calls, caller, request))
-            return HTMLResponse(render(template, _frame(request, caller) | values))
+            return HTMLResponse(await calls.run(partial(_written, template, view, calls, caller, request)))
         except CoordinateError as error:
             return problem(request, error)
         except Exception as error:
@@ -51,19 +50,19 @@ def shown(template: str, view: View) -> Callable[[Request], Awaitable[Response]]
     return answer
 
 
-def _look(view: View, calls: Calls, caller: Caller, request: Request) -> Values:
+def _written(template: str, view: View, calls: Calls, caller: Caller, request: Request) -> str:
+    """Look and write on one thread: whoever else is served need not wait for a long page."""
     board = calls.board.acting(agent=caller.agent)
     values = view(board, request)
+    return render(template, _frame(board, request, caller) | values)
+
+
+def _frame(board: Coordinator, request: Request, caller: Caller) -> Values:
+    """What every view needs beside its own values."""
     return {
         "now": board.now(),
         "waiting": board.attention_count(),
         "projects": [each.name for each in board.list_projects(limit=200)],
-    } | values
-
-
-def _frame(request: Request, caller: Caller) -> Values:
-    """What every view needs beside its own values."""
-    return {
         "me": caller,
         "may": partial(_may, caller),
         "csrf": csrf_token(request),
