@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from coordinate import __version__, inputs
 from coordinate.errors import Busy, CoordinateError, NotFound
 from coordinate.http import api
-from coordinate.http.gate import BODY_MAX, COOKIE, Gate, Rules, csrf_token, parse_form, refused
+from coordinate.http.gate import BODY_MAX, COOKIE, Gate, Rules, csrf_token, parse_form, refused, wants_page
 from coordinate.http.page import answers, deeds, views
 from coordinate.http.seats import Seats
 from coordinate.mcp.calls import Calls
@@ -90,7 +90,7 @@ def routes() -> list[BaseRoute]:
 
 async def contents(request: Request) -> Response:
     """The page; for others than browsers what there is, and who signed in is told the proof to show with a change."""
-    if answers.wants_page(request):
+    if wants_page(request.headers):
         return await views.front(request)
     csrf = csrf_token(request) if COOKIE in request.cookies else None
     there = {"mcp": "/mcp", "api": "/api/openapi.json", "events": "/events", "metrics": "/metrics"}
@@ -100,7 +100,7 @@ async def contents(request: Request) -> Response:
 async def nowhere(request: Request, _: Exception) -> Response:
     """Nothing is served there."""
     error = NotFound("nothing is served at this address", hint="begin at /")
-    return answers.problem(request, error) if answers.wants_page(request) else refused(error)
+    return answers.problem(request, error) if wants_page(request.headers) else refused(error)
 
 
 # --- signing in -------------------------------------------------------------------------------------------------------
@@ -110,13 +110,13 @@ async def enter(request: Request) -> Response:
     """Sign a browser in with the key of a link, or with a token from a form; the cookie then carries it."""
     form = parse_form(await request.body()) if request.method == "POST" else dict(request.query_params)
     secret = str(form.get("token") or form.get("key") or "").strip()
-    if not secret and request.method == "GET" and answers.wants_page(request):
+    if not secret and request.method == "GET" and wants_page(request.headers):
         return answers.door()
     gate: Gate = request.app.state.gate
     try:
         await gate.known(secret)
     except CoordinateError as error:
-        return answers.door(error) if answers.wants_page(request) else refused(error)
+        return answers.door(error) if wants_page(request.headers) else refused(error)
     answer = RedirectResponse("/", 303)
     https = gate.rules.scheme == "https"
     answer.set_cookie(COOKIE, secret, httponly=True, samesite="strict", secure=https)

@@ -203,10 +203,14 @@ class Rates:
 
 def _turned_away(scope: Scope, error: CoordinateError) -> Response:
     """Who comes with a browser, for a page, and has not signed in is shown the door; others get the refusal."""
-    wants_page = "text/html" in Headers(scope=scope).get("accept", "")
-    if isinstance(error, NotAuthenticated) and wants_page and scope["method"] in SAFE:
+    if isinstance(error, NotAuthenticated) and wants_page(Headers(scope=scope)) and scope["method"] in SAFE:
         return RedirectResponse("/enter", 303)
     return refused(error)
+
+
+def wants_page(headers: Headers) -> bool:
+    """Whether it is a browser that asks, for a page."""
+    return "text/html" in headers.get("accept", "")
 
 
 def refused(error: CoordinateError) -> JSONResponse:

@@ -102,11 +102,6 @@ def number(request: Request, name: str) -> int | None:
     return int(said)
 
 
-def wants_page(request: Request) -> bool:
-    """Whether it is a browser that asks, for a page."""
-    return "text/html" in request.headers.get("accept", "")
-
-
 def door(error: CoordinateError | None = None) -> Response:
     """The form that takes a token, and why the last one was not taken."""
     return HTMLResponse(render("enter.html", {"said": error and error.message}), error.http_status if error else 200)

@@ -17,8 +17,8 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from coordinate.errors import CoordinateError, InvalidInput, NotFound
-from coordinate.http.gate import caller_of, parse_form, refused
-from coordinate.http.page.answers import problem, wants_page
+from coordinate.http.gate import caller_of, parse_form, refused, wants_page
+from coordinate.http.page.answers import problem
 from coordinate.mcp.calls import Calls
 from coordinate.operations import operations, refusal
 from coordinate.service import Coordinator
@@ -39,7 +39,7 @@ async def do(request: Request) -> Response:
     """Perform a deed in the name of whoever signed in."""
     calls: Calls = request.app.state.calls
     form = {name: value.replace("\r\n", "\n") for name, value in parse_form(await request.body()).items()}
-    quiet = not wants_page(request)
+    quiet = not wants_page(request.headers)
     back = _own(form.get("back", ""))
     try:
         caller = caller_of(request)
