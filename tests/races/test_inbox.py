@@ -10,6 +10,7 @@ import pytest
 
 import coordinate
 from coordinate import errors
+from tests.clock import age
 from tests.races import arena
 from tests.races.arena import Answer, Call, Go, Noticed, Weakness
 from tests.tables import assert_sound
@@ -274,8 +275,8 @@ def finish_while_the_human_speaks(url: str, rounds: int, weakness: Weakness | No
     assert_sound(url)
 
 
-def outcome(finished: Answer, spoken: Answer) -> tuple[str, str]:
-    return finished.code, spoken.code
+def outcome(one: Answer, other: Answer) -> tuple[str, str]:
+    return one.code, other.code
 
 
 def test_work_is_never_finished_over_a_later_word(board_url: str) -> None:
@@ -308,3 +309,66 @@ def test_of_several_that_take_a_response_at_once_one_gets_it(board_url: str) -> 
 def test_without_its_guard_two_act_on_one_response(noticed: Noticed) -> None:
     guard = arena.cut("ask_take", r" AND \(asks\.taken_until IS NULL .*?(?= RETURNING)")
     noticed(lambda url: take_at_once(url, 3, guard))
+
+
+def take_or_claim(url: str, rounds: int, weakness: Weakness | None = None) -> None:
+    """In each round one agent takes the response that brings a task back, and another claims the task."""
+    with arena.setting_up(url, "alice") as c:
+        asked = [c.ask(**COLOUR, task=handle, blocking=True).ask.id for handle in _hold_many(c, rounds)]
+        for ask in asked:
+            c.respond(ask=ask, text="word", agent="ann")
+    age(url, 901)  # it is kept for alice no longer
+    take: list[Call] = [("take", {"ask": ask, "agent": "bob"}) for ask in asked]
+    claim: list[Call] = [("claim_task", {"task": f"TASK-{n}", "agent": "alice"}) for n in range(1, rounds + 1)]
+    seen = Counter(
+        first.code + "," + second.code for first, second in arena.rounds(url, take, claim, weakness=weakness)
+    )
+    assert set(seen) <= {",held_by_another", "held_by_another,"}, seen
+    assert_sound(url)
+    return seen
+
+
+def _hold_many(c: coordinate.Coordinator, count: int) -> list[str]:
+    arena.dispatch_many(c, count)
+    return list(arena.claim_all(c, agent="alice").values())
+
+
+def test_either_the_response_is_taken_or_the_task_is_claimed(board_url: str) -> None:
+    """Both are locked, the task first, and whoever comes second is told who acts."""
+    take_or_claim(board_url, 40)
+
+
+def test_a_claim_that_does_not_look_acts_beside_who_took_the_response(noticed: Noticed) -> None:
+    guard = arena.cut("ask_let_go", r" AND \(asks\.handled_at IS NULL OR .*")
+    noticed(lambda url: take_or_claim(url, 10, guard))
+
+
+# --- asked again, while the task is held ------------------------------------------------------------------------------
+
+
+def ask_again_while_it_is_released(url: str, rounds: int, weakness: Weakness | None = None) -> None:
+    """In each round the holder gives a task back, while the ask that it waits for is put in other words."""
+    with arena.setting_up(url, "alice") as c:
+        asked = [c.ask(**COLOUR, task=handle, blocking=True).ask.id for handle in _hold_many(c, rounds)]
+        for ask in asked:
+            c.respond(ask=ask, kind="clarify", text="which?", agent="ann")
+        held = arena.claim_all(c, agent="alice")
+    release: list[Call] = [("release", {"handle": handle, "agent": "alice"}) for handle in held.values()]
+    revise: list[Call] = [("revise", {"ask": ask, "detail": "this one", "agent": "alice"}) for ask in asked]
+    for answers in arena.rounds(url, release, revise, weakness=weakness):
+        assert all(answer.ok for answer in answers), answers
+    assert arena.rows(url, "SELECT status, count(*) FROM tasks GROUP BY status") == [("BLOCKED", rounds)]
+    assert_sound(url)
+
+
+def test_a_task_waits_whether_it_is_asked_again_before_or_after_its_hold_ends(board_url: str) -> None:
+    ask_again_while_it_is_released(board_url, 40)
+
+
+def test_without_the_locks_it_is_handed_out_while_a_human_is_asked(engine: str, noticed: Noticed) -> None:
+    unlocked = {
+        "sqlite": arena.no_transactions,
+        "postgresql": arena.together(arena.cut("task_lock", " FOR UPDATE"), arena.cut("ask_lock", " FOR UPDATE")),
+    }[engine]
+    weakness = arena.together(unlocked, arena.slow_before("ask_again", 0.003))
+    noticed(lambda url: ask_again_while_it_is_released(url, 20, weakness))
