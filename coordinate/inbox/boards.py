@@ -445,7 +445,8 @@ def board_annotate(
     """Say something beside a row, also one that was set aside or of an archived board: to be known, not waited for.
 
     At most 10,000 characters. Every session that polls the project is handed it once, until an agent acknowledges it.
-    No revision moves, so whatever agents write at the same moment, neither refuses the other. Raises `NotFound`.
+    The same words again, before anybody was handed them, are the same annotation, so that a retry is harmless. No
+    revision moves, so whatever agents write at the same moment, neither refuses the other. Raises `NotFound`.
     """
     board = _find(tx, title, project)
     label = _name(label, "label")

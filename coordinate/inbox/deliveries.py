@@ -153,6 +153,7 @@ def annotate(tx: Tx, *, ask: str, text: str, agent: str = "") -> Annotation:
     """Say something beside an ask, closed or not, a note or a milestone too: to be known, not to be waited for.
 
     At most 10,000 characters. Every session that polls the project is handed it once, until an agent acknowledges it.
+    The same words again, before anybody was handed them, are the same annotation, so that a retry is harmless.
     """
     row = asks.find(tx, ask)
     return annotated(tx, project=row.project, ask_id=row.id, step_no=row.step_no, text=text, agent=agent)
@@ -168,10 +169,15 @@ def annotated(
     text: str,
     agent: str,
 ) -> Annotation:
-    """Write words beside an ask or a row."""
+    """Write words beside an ask or a row, once however often they are said before anybody was handed them."""
     text = inputs.text(text, "text", limit=inputs.NOTE_MAX, blank=False)
     author = asks.speaker(agent)
+    same = {"ask_id": ask_id, "row_id": row_id, "author": author, "text": text}
+    if (said := tx.one("annotation_twin", **same)) is not None:
+        return _annotation(tx, said.id)
     number, _ = counters.take(tx, "annotation")
+    if (said := tx.one("annotation_twin", **same)) is not None:  # by whoever was before us at the counter
+        return _annotation(tx, said.id)
     tx.run(
         "annotation_insert",
         id=f"ANN-{number}",

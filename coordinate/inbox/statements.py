@@ -452,6 +452,20 @@ add(
         created_at=now(),
     ),
 )
+add(
+    "annotation_twin",
+    "The same words of the same speaker in the same place, which nobody was handed yet.",
+    select(n.id)
+    .where(
+        or_(n.ask_id == given_text("ask_id"), n.row_id == given_text("row_id")),
+        n.author == given_text("author"),
+        n.text == given_text("text"),
+        n.seen_at.is_(None),
+        _OPEN,
+    )
+    .order_by(n.number)
+    .limit(const(1)),
+)
 add("annotation", "One annotation.", _annotation.where(n.id == given_text("id")))
 add(
     "annotations_of",

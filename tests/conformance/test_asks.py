@@ -753,6 +753,8 @@ def test_words_beside_an_ask_reach_every_session_once_until_acknowledged(
     said_beside = ann.annotate(ask="ASK-1", text="well done")
     assert (said_beside.id, said_beside.author, said_beside.about) == ("ANN-1", "ann", "The parser stands")
     ann.annotate(ask="ASK-1", text="a slip")
+    with nothing_changes(board_url):
+        assert ann.annotate(ask="ASK-1", text="well done").id == "ANN-1", "a retry"
     assert ann.withdraw_annotation(annotation="ANN-2").close_reason == "withdrawn"
     with refused(board_url, InvalidState, "handed to nobody"):
         board.acknowledge_annotation(annotation="ANN-1")
@@ -761,6 +763,8 @@ def test_words_beside_an_ask_reach_every_session_once_until_acknowledged(
     for reader in (board, bob):
         found = [[each.text for each in reader.pending(project="p").annotations] for _ in range(2)]
         assert found == [["well done"], []]
+    assert ann.annotate(ask="ASK-1", text="well done").id == "ANN-3", "not any more once it was handed over"
+    ann.withdraw_annotation(annotation="ANN-3")
     with refused(board_url, AlreadySeen, "alice"):
         ann.withdraw_annotation(annotation="ANN-1")
     assert bob.acknowledge_annotation(annotation="ANN-1").close_reason == "acknowledged"

@@ -3397,6 +3397,18 @@ FROM taken_by_them);
 INSERT INTO annotations (id, number, project, ask_id, row_id, step_no, author, text, created_at) VALUES (:id, :number,
     :project, :ask_id, :row_id, :step_no, :author, :text, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'));
 
+-- name: annotation_twin
+-- why: The same words of the same speaker in the same place, which nobody was handed yet.
+-- takes: ask_id text, row_id text, author text, text text
+-- gives: id text
+SELECT annotations.id
+FROM annotations
+WHERE (annotations.ask_id = :ask_id OR annotations.row_id = :row_id) AND annotations.author = :author AND
+    annotations.text = :text AND annotations.seen_at IS NULL AND annotations.closed_at IS NULL
+ORDER BY annotations.number
+
+LIMIT 1;
+
 -- name: annotation
 -- why: One annotation.
 -- takes: id text
