@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psycopg
@@ -272,18 +272,25 @@ def test_a_revision_that_fails_half_way_leaves_none_of_it_and_can_be_run_again(b
 def test_whichever_statement_of_the_chain_fails_a_rerun_succeeds(
     engine: str, db_url: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Every statement of the upgrade is once replaced by one that fails; then the whole upgrade runs again."""
+    """Every statement of the upgrade is once replaced by one that fails; the next run gets past it, on the same place.
+
+    A revision that was committed before the failure stays, so that each statement is met once more at most.
+    """
     with statement_fails(0) as seen:
         migrate.upgrade(db_url)
-    goal = catalog(db_url)
-    assert len(seen) > 20
-    for index in range(1, len(seen) + 1):
-        with a_second_place(engine, tmp_path, request) as place:
-            with statement_fails(index), pytest.raises(DBAPIError):
+    with a_second_place(engine, tmp_path, request) as place:
+        failed: list[str] = []
+        stands, index = migrate.current(place, missing_ok=True).revisions, 1
+        while stands != (knowledge.HEAD,):
+            with statement_fails(index) as tried, suppress(DBAPIError):
                 migrate.upgrade(place)
-            assert migrate.upgrade(place).after == knowledge.HEAD
-            assert catalog(place) == goal
-            assert run(place, "SELECT revision, oldest_writer FROM schema_window") == [(knowledge.HEAD, 4)]
+            before, stands = stands, migrate.current(place, missing_ok=True).revisions
+            failed += tried[index - 1 : index]
+            index = 2 if stands != before else index + 1  # the first of the next revision has just failed
+        assert sorted(failed) == sorted(seen)
+        assert len(seen) > 20
+        assert catalog(place) == catalog(db_url)
+        assert run(place, "SELECT revision, oldest_writer FROM schema_window") == [(knowledge.HEAD, 4)]
 
 
 @contextmanager
