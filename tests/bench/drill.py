@@ -144,8 +144,9 @@ def worker(url: str, name: str, over: Any) -> Callable[[Go], dict[str, Any]]:
                 with coordinate.connect(place, agent=name) as c:
                     while not (over.is_set() and held is None):
                         held = held or c.claim_next(role="worker")
-                        assert held is not None, "there is always more to do"
                         time.sleep(0.05)
+                        if held is None:  # a small board is soon done
+                            continue
                         c.complete(handle=held)
                         done.append((held.task.id, place))
                         held = None

@@ -7,6 +7,7 @@ import os
 import secrets
 import shutil
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -574,13 +575,19 @@ def test_an_address_is_told_without_its_secrets(given: str, shown: str) -> None:
 # --- rights -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def within_reach() -> Iterator[Path]:
+    """A folder to which every user can come; pytest's own are for the caller alone."""
+    with tempfile.TemporaryDirectory(prefix="move-", dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
 def test_a_file_in_which_nothing_may_be_written_is_told_before_anything_is_done(
-    tmp_path: Path, sqlite_template: Path
+    within_reach: Path, sqlite_template: Path
 ) -> None:
-    """Either end, in one report; root may write everywhere, so another user tries, who may come through to here."""
-    for folder in (tmp_path, *tmp_path.parents[:-2]):
-        folder.chmod(folder.stat().st_mode | 0o111)
-    here, there = tmp_path / "here", tmp_path / "there"
+    """Either end, in one report; root may write everywhere, so another user tries."""
+    here, there = within_reach / "here", within_reach / "there"
     for folder in (here, there):
         folder.mkdir()
     board = here / "board.db"
