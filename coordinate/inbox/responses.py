@@ -107,7 +107,7 @@ def taken_back(tx: Tx, before: Row, action: Action, *, agent: str, session: str 
     if row is None and before.seen_by is None:
         raise AlreadyDecided(
             f"the response to {before.id} has decided the review of {before.surface_id}: it cannot be unsaid",
-            hint=f"say something else instead, or reopen {before.surface_id}",
+            hint=f"say something else instead; if {before.surface_id} is done, it may be reopened",
             ask_id=before.id,
             task_id=before.surface_id,
             response_seq=before.response_seq,

@@ -230,7 +230,7 @@ def test_of_many_who_take_a_lock_one_has_it_also_when_its_time_is_over(board_url
     assert [len(each) for each in winners] == [1] * rounds
     fences = [fence for (fence,) in winners]
     assert fences == sorted(set(fences))
-    told = arena.rows(board_url, "SELECT count(*) FROM events WHERE event_type = 'lease.expired'")
+    told = arena.rows(board_url, "SELECT count(*) FROM events WHERE event_type = 'lock.expired'")
     assert told == [(rounds - 1,)]
 
 
