@@ -37,7 +37,7 @@ async def perform(request: Request) -> JSONResponse:
             raise NotFound("there is no such operation", hint="/api/openapi.json lists them")
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
-            raise Refused(415, "not_json", "the body must be application/json")
+            raise Refused(415, "not_json", "the body must be JSON", "send Content-Type: application/json")
         arguments = parse_object(await request.body())
         board = await board_of(calls, request, caller)
         answer = await calls.perform(operation, board, caller, arguments)

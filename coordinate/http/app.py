@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
@@ -20,16 +21,17 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from coordinate import __version__, inputs
 from coordinate.errors import Busy, CoordinateError, NotFound
 from coordinate.http import api
-from coordinate.http.gate import BODY_MAX, COOKIE, Gate, Rules, csrf_token, parse_form, refused, wants_page
+from coordinate.http.gate import BODY_MAX, COOKIE, Gate, Refused, Rules, csrf_token, parse_form, refused, wants_page
 from coordinate.http.page import answers, deeds, views
 from coordinate.http.seats import Seats
 from coordinate.mcp.calls import Calls
 from coordinate.mcp.server import make_server
-from coordinate.records import as_json
+from coordinate.records import Token, as_json
 from coordinate.service import Coordinator
 
 PROBE_SECONDS = 5.0
 STOP_SECONDS = 0.2
+SIGNED_IN_SECONDS_MAX = 30 * 86_400
 
 
 class Application:
@@ -59,7 +61,7 @@ class Application:
         app = Starlette(
             routes=[Route("/mcp", StreamableHTTPASGIApp(mcp)), *routes()],
             lifespan=running,
-            exception_handlers={404: nowhere},
+            exception_handlers={404: nowhere, 405: otherwise},
         )
         gate = Gate(app, calls, self.rules)
         app.state.calls, app.state.rules, app.state.gate, app.state.began = calls, self.rules, gate, time.time()
@@ -103,30 +105,50 @@ async def nowhere(request: Request, _: Exception) -> Response:
     return answers.problem(request, error) if wants_page(request.headers) else refused(error)
 
 
+async def otherwise(request: Request, raised: Exception) -> Response:
+    """Something is served there, by another method."""
+    allowed = ((raised.headers if isinstance(raised, HTTPException) else None) or {}).get("Allow", "")
+    error = Refused(405, "method_not_allowed", f"{request.method} is not served here", f"use {allowed}")
+    answer = answers.problem(request, error) if wants_page(request.headers) else refused(error)
+    answer.headers["Allow"] = allowed
+    return answer
+
+
 # --- signing in -------------------------------------------------------------------------------------------------------
 
 
 async def enter(request: Request) -> Response:
     """Sign a browser in with the key of a link, or with a token from a form; the cookie then carries it."""
     form = parse_form(await request.body()) if request.method == "POST" else dict(request.query_params)
-    secret = str(form.get("token") or form.get("key") or "").strip()
+    secret, to = str(form.get("token") or form.get("key") or "").strip(), answers.own(form.get("to", ""), view=True)
     if not secret and request.method == "GET" and wants_page(request.headers):
-        return answers.door()
+        return answers.door(to)
     gate: Gate = request.app.state.gate
     try:
-        await gate.known(secret)
+        token = await gate.token(secret)
+        lasts = None if token is None else await gate.calls.run(partial(_lasts, gate.calls.board, token))
     except CoordinateError as error:
-        return answers.door(error) if wants_page(request.headers) else refused(error)
-    answer = RedirectResponse("/", 303)
-    https = gate.rules.scheme == "https"
-    answer.set_cookie(COOKIE, secret, httponly=True, samesite="strict", secure=https)
+        if not wants_page(request.headers):
+            return refused(error)
+        ended = "This link ended with the server that printed it: open the one that the running server printed."
+        return answers.door(to, ended if "key" in form else error.message, error.http_status)
+    answer = RedirectResponse(to, 303)
+    # Lax: whoever follows a link from elsewhere stays signed in; what changes something shows origin and proof.
+    answer.set_cookie(COOKIE, secret, max_age=lasts, httponly=True, samesite="lax", secure=gate.rules.scheme == "https")
     return answer
+
+
+def _lasts(board: Coordinator, token: Token) -> int:
+    """For how many seconds a browser stays signed in."""
+    if token.expires_at is None:
+        return SIGNED_IN_SECONDS_MAX
+    return min(SIGNED_IN_SECONDS_MAX, max(1, int((token.expires_at - board.now()).total_seconds())))
 
 
 async def leave(request: Request) -> Response:
     """Sign out."""
     answer = RedirectResponse("/enter", 303)
-    answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    answer.delete_cookie(COOKIE, httponly=True, samesite="lax")
     return answer
 
 

@@ -2,7 +2,8 @@
 
 A browser that visits a foreign page can reach a server on this machine; so the Host must be ours to the letter, an
 Origin that is sent must be ours, and whoever comes with a cookie shows a second proof with everything that changes
-something. Who calls is what a token says. The gate lies around the application: no route can stand beside it.
+something. A link from elsewhere opens a view of the page, and nothing else. Who calls is what a token says. The gate
+lies around the application: no route can stand beside it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import time
 from collections.abc import Collection
 from functools import partial
 from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qs, parse_qsl
+from urllib.parse import parse_qs, parse_qsl, urlencode
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
@@ -28,6 +29,7 @@ from coordinate.errors import CoordinateError, Fact, NotAuthenticated
 from coordinate.frozen import dataclass
 from coordinate.mcp.calls import Calls
 from coordinate.operations import Caller
+from coordinate.records import Token
 
 COOKIE = "coordinate_token"
 BODY_MAX = 4 * 1024 * 1024
@@ -35,6 +37,11 @@ SAFE = ("GET", "HEAD")
 METHODS = (*SAFE, "POST", "DELETE")
 # What anybody may ask: whether the server lives, and where to sign in.
 OPEN = ("/healthz", "/enter", "/page.css", "/page.js", "/page.svg")
+# What a person may be led to by a link: it only shows something.
+VIEWS = ("/", "/asks", "/boards", "/board", "/tasks", "/who", "/log", "/charts")
+VIEWS_WITHIN = ("/asks/", "/tasks/")
+FOREIGN = "requests of other sites are not served"
+ALONE = "links of other sites may open the page's views; for anything else open the address in a window of its own"
 
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self';"
@@ -119,9 +126,10 @@ class Gate:
 
     async def _let_in(self, scope: Scope, receive: Receive) -> Receive:
         headers = Headers(scope=scope)
-        self._check_names(headers)
+        self._check_names(scope, headers)
         if scope["method"] not in METHODS:
-            raise Refused(405, "method_not_allowed", f"{scope['method']} is not served here")
+            said = f"{scope['method']} is not served here"
+            raise Refused(405, "method_not_allowed", said, f"use {', '.join(METHODS)}")
         cookie = _cookie(headers)
         client = scope.get("client") or ("", 0)
         scope.setdefault("state", {})
@@ -137,7 +145,7 @@ class Gate:
             self._check_proof(headers, cookie, body)
         return receive
 
-    def _check_names(self, headers: Headers) -> None:
+    def _check_names(self, scope: Scope, headers: Headers) -> None:
         """Host, Origin and where a browser says that the request comes from."""
         host = headers.getlist("host")
         if len(host) != 1 or host[0].lower() not in self.rules.hosts:
@@ -146,9 +154,9 @@ class Gate:
             )
         for origin in headers.getlist("origin"):
             if origin.lower() not in {f"{self.rules.scheme}://{name}" for name in self.rules.hosts}:
-                raise Refused(403, "foreign_origin", "requests of other sites are not served")
-        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            raise Refused(403, "foreign_origin", "requests of other sites are not served")
+                raise Refused(403, "foreign_origin", FOREIGN, ALONE)
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not _follows_link(scope, headers):
+            raise Refused(403, "foreign_origin", FOREIGN, ALONE)
 
     async def _caller(self, headers: Headers, cookie: str, address: str) -> Caller:
         shown = headers.getlist("authorization")
@@ -162,19 +170,26 @@ class Gate:
 
     async def known(self, secret: str) -> Caller:
         """Whose secret it is. Raises `NotAuthenticated`."""
+        token = await self.token(secret)
+        if token is None:
+            return Caller(self.rules.owner, "human", "admin")
+        return Caller(token.agent, token.kind, token.role, token.id)
+
+    async def token(self, secret: str) -> Token | None:
+        """Which token it is, or None for the owner's own secret. Raises `NotAuthenticated`."""
         if not secret:
             raise NotAuthenticated(
                 "no token is shown", hint="send Authorization: Bearer TOKEN; coordinate token create makes one"
             )
         if self.rules.local and hmac.compare_digest(secret.encode(), self.rules.local.encode()):
-            return Caller(self.rules.owner, "human", "admin")
-        token = await self.calls.run(partial(self.calls.board.authenticate, secret=secret))
-        return Caller(token.agent, token.kind, token.role, token.id)
+            return None
+        return await self.calls.run(partial(self.calls.board.authenticate, secret=secret))
 
     def _check_proof(self, headers: Headers, cookie: str, body: bytes) -> None:
         """A cookie comes along by itself, also with what a foreign page sends; these two do not."""
         if not headers.getlist("origin"):
-            raise Refused(403, "foreign_origin", "a browser's request that changes something must name its origin")
+            said = "a browser's request that changes something must name its origin"
+            raise Refused(403, "foreign_origin", said, "send the header Origin, as browsers do")
         shown = headers.get("x-csrf-token", "")
         if headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
             shown = shown or parse_qs(body.decode("utf-8", "replace")).get("csrf", [""])[0]
@@ -204,13 +219,34 @@ class Rates:
 def _turned_away(scope: Scope, error: CoordinateError) -> Response:
     """Who comes with a browser, for a page, and has not signed in is shown the door; others get the refusal."""
     if isinstance(error, NotAuthenticated) and wants_page(Headers(scope=scope)) and scope["method"] in SAFE:
-        return RedirectResponse("/enter", 303)
+        return RedirectResponse(_door_before(scope), 303)
     return refused(error)
+
+
+def _door_before(scope: Scope) -> str:
+    """Where to sign in, and from there to the view that was wanted."""
+    query = scope["query_string"].decode("latin-1")
+    wanted = scope.get("raw_path", b"/").decode("latin-1") + (f"?{query}" if query else "")
+    return f"/enter?{urlencode({'to': wanted})}" if is_view(scope["path"]) and wanted != "/" else "/enter"
 
 
 def wants_page(headers: Headers) -> bool:
     """Whether it is a browser that asks, for a page."""
     return "text/html" in headers.get("accept", "")
+
+
+def is_view(path: str) -> bool:
+    """Whether the page shows a view there."""
+    return path in VIEWS or path.startswith(VIEWS_WITHIN)
+
+
+def _follows_link(scope: Scope, headers: Headers) -> bool:
+    """Whether a person followed a link of another site to a view, in a window of its own: nothing is changed by that,
+    and the other site sees nothing of it. The door is one too, but not with a key: that signs in."""
+    how = (scope["method"], headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest"))
+    path, query = scope["path"], parse_qs(scope["query_string"].decode("latin-1"))
+    shown = is_view(path) or (path == "/enter" and not query.keys() & {"key", "token"})
+    return how == ("GET", "navigate", "document") and shown and wants_page(headers)
 
 
 def refused(error: CoordinateError) -> JSONResponse:
@@ -296,7 +332,7 @@ def parse_object(body: bytes) -> dict[str, object]:
     except (ValueError, RecursionError):
         raise Refused(400, "not_json", "the body is not JSON", "send one JSON object") from None
     if not isinstance(found, dict):
-        raise Refused(400, "not_json", "the body must be a JSON object")
+        raise Refused(400, "not_json", "the body must be a JSON object", "send one JSON object")
     return found
 
 

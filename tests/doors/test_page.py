@@ -221,6 +221,41 @@ def test_only_who_may_answer_can_and_the_page_needs_a_name(server: Server, board
     assert board.show_ask(ask="ASK-1").responses[0].said_by == "hugo"
 
 
+@ON_A_FILE
+def test_a_link_from_another_site_opens_the_view_also_by_way_of_the_door(server: Server, board: Coordinator) -> None:
+    """IF-09. The door leads on to a view of the page, nowhere else."""
+    ttl = 3 * 86_400
+    secret = board.create_token(name="hugo", role="human", ttl_seconds=ttl).secret
+    html = {"Accept": "text/html"}
+    link = {**html, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    form = {**html, "Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://{server.host}"}
+    turned = server("GET", "/log?q=a+%26b", **link)
+    assert (turned.status, turned.headers["location"]) == (303, "/enter?to=%2Flog%3Fq%3Da%2B%2526b")
+    shown = server("GET", turned.headers["location"], **link)
+    assert b'name="to" value="/log?q=a+%26b"' in shown.body
+    for to, goes in {
+        "/log?q=a+%26b": "/log?q=a+%26b",
+        "/asks/ASK-1": "/asks/ASK-1",
+        **dict.fromkeys(
+            ("//evil.example", "/\\evil.example", "http://evil.example", "/enter?key=x", "/leave", ""), "/"
+        ),
+        "/tasks\t": "/",
+    }.items():
+        entered = server("POST", "/enter", urlencode({"token": secret, "to": to}).encode(), **form)
+        assert (entered.status, entered.headers["location"]) == (303, goes)
+    cookie, _, said = entered.headers["set-cookie"].partition(";")
+    lasts = re.search(r"Max-Age=(\d+)", said)
+    assert lasts is not None and ttl - 600 < int(lasts[1]) <= ttl
+    for path in ("/", "/tasks?status=TODO", "/who"):
+        assert server("GET", path, Cookie=cookie, **link).status == 200
+    old = server("GET", "/enter?key=old", **html)
+    assert old.status == 401
+    assert b"ended with the server" in old.body
+    lost = server("GET", "/tasks/TASK-99", Cookie=cookie, **html)
+    assert lost.status == 404
+    assert b"coordinate task" not in lost.body
+
+
 VIEWS = (
     "/",
     "/asks",

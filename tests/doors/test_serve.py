@@ -90,8 +90,18 @@ def test_foreign_names_tokens_and_roles_change_nothing(server: Server, board: Co
         for name, operation in operations().items():
             if not operation.allows(role) and server.api(name, role).status != 403:
                 wrong.append(f"a {role} called {name}")
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    for path in ("/api/openapi.json", "/mcp", "/events", "/metrics", "/enter?key=x", "/do/respond", "/leave"):
+        reply = server("GET", path, token=admin, Accept="text/html", **link)
+        if reply.status != 403 or not reply.json["hint"]:
+            wrong.append(f"a link to {path}: {reply.status}")
+    others = ({"Sec-Fetch-Dest": "iframe"}, {"Sec-Fetch-Mode": "no-cors"}, {"Accept": "*/*"}, {"Origin": "null"})
+    links: list[dict[str, str]] = [{"Accept": "text/html"} | link | said for said in others]
+    wrong += [f"a view for {said}" for said in links if server("GET", "/tasks", token=admin, **said).status != 403]
     assert wrong == []
     assert dump(board_url) == before
+    reply = server("GET", "/api/dispatch", token=admin)
+    assert (reply.json["code"], reply.headers["allow"]) == ("method_not_allowed", "POST")
     assert server("POST", "/api/dispatch", DISPATCH, token=admin, Origin=own).status == 200
     assert server("POST", "/api/dispatch", DISPATCH, token=worker).status == 403
 
@@ -104,7 +114,7 @@ def test_a_browser_enters_by_the_printed_link_and_shows_two_proofs(server: Serve
     entered = server("GET", path)
     assert (entered.status, entered.headers["location"]) == (303, "/")
     cookie, _, attributes = entered.headers["set-cookie"].partition(";")
-    assert {"httponly", "samesite=strict"} <= {each.strip().lower() for each in attributes.split(";")}
+    assert {"httponly", "samesite=lax"} <= {each.strip().lower() for each in attributes.split(";")}
     proof = server("GET", "/", Cookie=cookie).json["csrf"]
     assert server("GET", "/", token=server.secrets["human"]).json["csrf"] is None
     shown = {"Cookie": cookie, "Origin": f"http://{server.host}"}

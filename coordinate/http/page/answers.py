@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from coordinate.errors import CoordinateError, InvalidInput
-from coordinate.http.gate import Refused, caller_of, csrf_token
+from coordinate.http.gate import Refused, caller_of, csrf_token, is_view
 from coordinate.http.page.words import render
 from coordinate.mcp.calls import Calls
 from coordinate.operations import Caller, operations, refusal
@@ -83,6 +83,8 @@ def problem(request: Request, error: Exception, *, typed: str = "", back: str = 
     status = error.http_status if isinstance(error, CoordinateError) else 500
     if isinstance(error, Refused):
         status, told["code"] = error.status, error.shown
+    if "coordinate " in told["hint"]:  # what to type elsewhere does not help here
+        told["hint"] = "Look for it under Tasks, or among all asks." if status == 404 else ""
     values = {"status": status, "said": told, "typed": typed, "back": back}
     return HTMLResponse(render("problem.html", values), status)
 
@@ -102,6 +104,12 @@ def number(request: Request, name: str) -> int | None:
     return int(said)
 
 
-def door(error: CoordinateError | None = None) -> Response:
-    """The form that takes a token, and why the last one was not taken."""
-    return HTMLResponse(render("enter.html", {"said": error and error.message}), error.http_status if error else 200)
+def own(path: str, *, view: bool = False) -> str:
+    """Where to go on: a path of this server (or a view of the page), whatever the form says."""
+    ours = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
+    return path if ours and (not view or is_view(path.partition("?")[0])) else "/"
+
+
+def door(to: str = "/", said: str = "", status: int = 200) -> Response:
+    """The form that takes a token and leads on, and why the last one was not taken."""
+    return HTMLResponse(render("enter.html", {"to": to, "said": said}), status)

@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute, Route
 
 from coordinate.errors import CoordinateError, InvalidInput, NotFound
 from coordinate.http.gate import caller_of, parse_form, refused, wants_page
-from coordinate.http.page.answers import problem
+from coordinate.http.page.answers import own, problem
 from coordinate.mcp.calls import Calls
 from coordinate.operations import operations, refusal
 from coordinate.service import Coordinator
@@ -40,7 +40,7 @@ async def do(request: Request) -> Response:
     calls: Calls = request.app.state.calls
     form = {name: value.replace("\r\n", "\n") for name, value in parse_form(await request.body()).items()}
     quiet = not wants_page(request.headers)
-    back = _own(form.get("back", ""))
+    back = own(form.get("back", ""))
     try:
         caller = caller_of(request)
         deed = DEEDS.get(request.path_params["deed"])
@@ -56,11 +56,6 @@ async def do(request: Request) -> Response:
             return problem(request, error, typed=form.get("text", ""), back=back)
         return refused(error) if isinstance(error, CoordinateError) else JSONResponse(refusal(error), 500)
     return JSONResponse({"said": said}) if quiet else RedirectResponse(back, 303)
-
-
-def _own(path: str) -> str:
-    """Where to go on: a path of this server, whatever the form says."""
-    return path if path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable() else "/"
 
 
 def _need(form: Form, name: str) -> str:
