@@ -57,12 +57,25 @@ SCOPE_SECONDS = 1.0
 SIGN_SECONDS = 1.0
 
 
+class _Shown:
+    """A wing's function as `help` shows it: `self` in place of the transaction; worked out when somebody asks."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.__wrapped__ = function
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        seen = inspect.signature(self.__wrapped__)
+        tx, *parameters = seen.parameters.values()
+        return seen.replace(parameters=[tx.replace(name="self", annotation=tx.empty), *parameters])
+
+
 def _bound(
     function: Callable[Concatenate[Tx, P], R], *, writes: bool, at_head: bool = False
 ) -> Callable[Concatenate[Coordinator, P], R]:
-    seen = inspect.signature(function)
-    tx, *parameters = seen.parameters.values()
-    filled = [name for name in ("agent", "session") if name in seen.parameters]
+    code = inspect.unwrap(function).__code__
+    named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    filled = [name for name in ("agent", "session") if name in named]
 
     @functools.wraps(function)
     def operation(self: Coordinator, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -73,8 +86,7 @@ def _bound(
         return self._perform(lambda tx: function(tx, *args, **kwargs), writes=writes, session=caller["session"])
 
     operation.writes = writes  # type: ignore[attr-defined]
-    own = tx.replace(name="self", annotation=tx.empty)
-    operation.__signature__ = seen.replace(parameters=[own, *parameters])  # type: ignore[attr-defined]
+    operation.__wrapped__ = _Shown(function)  # type: ignore[assignment]
     return cast("Callable[Concatenate[Coordinator, P], R]", operation)
 
 
