@@ -197,7 +197,7 @@ def doctor(call: Call, deep: bool, repair: bool) -> None:
 @click.option("--to", "to", metavar="URL|PATH", help="The new place: made if it is not there, and empty.")
 @click.option("--from", "from_", metavar="URL|PATH", help="The board to move. Default: the one of this folder.")
 @click.option("--dry-run", is_flag=True, help="Only check; list all that stands in the way.")
-@click.option("--resume", is_flag=True, help="Go on with a move whose program was killed.")
+@click.option("--resume", is_flag=True, help="Go on with a move whose program was killed; --to is known then.")
 @click.option("--undo", is_flag=True, help="Lift the fence, while nothing was written at the new place.")
 @click.option("--switch", is_flag=True, help="Then let this folder's config.toml name the new place.")
 def move(call: Call, to: str | None, from_: str | None, dry_run: bool, resume: bool, undo: bool, switch: bool) -> None:
@@ -210,14 +210,13 @@ def move(call: Call, to: str | None, from_: str | None, dry_run: bool, resume: b
 
     if undo + resume + dry_run > 1 or (undo and switch):
         raise click.UsageError("--dry-run, --resume and --undo do not go together")
-    if to is None and not undo:
+    if to is None and not (undo or resume):
         raise click.UsageError("say where to: --to URL or --to PATH")
     place = config.locate(as_path(from_) if from_ else call.target())
     target = None if to is None else as_path(to)
     if undo:
         call.show(as_json(moving.undo(place.target, target)))
         return
-    assert target is not None
     folder = place.folder
     if switch and (folder is None or place.refusals):
         raise click.UsageError("--switch needs a .coordinate folder of yours here, whose config.toml it writes")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 import secrets
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -53,36 +54,66 @@ class MoveReport:
 
 
 def move(
-    source: str, target: str, *, dry_run: bool = False, resume: bool = False, progress: Progress | None = None
+    source: str,
+    target: str | None,
+    *,
+    dry_run: bool = False,
+    resume: bool = False,
+    progress: Progress | None = None,
 ) -> MoveReport:
     """Move the board at `source` to `target`, which is made if it is not there, and must hold nothing.
 
     All or nothing: until both sides were compared, `source` is the board, and a failure lifts its fence again. Raises
     `CannotMove` with everything that stands in the way, `Moving` when another move of this board runs (or was killed:
     then `resume`), `Moved` when it is elsewhere already, `CopyDiffers`, `MigrationBlocked`.
+
+    `resume` goes on with the move that was begun, to the place that the board keeps unless `target` names it. Raises
+    `InvalidState` when none was begun, `InvalidInput` when that one goes elsewhere; then nothing is changed anywhere.
     """
-    ends = _Ends(source, target, progress or (lambda *_: None))
-    row = ends.source_row()
-    begun = row is not None and row.state in (MOVING, MOVED)
-    if begun and not resume:
+    row = _row_of(source)
+    if resume and not _begun(row):
+        raise errors.InvalidState("no move of this board is under way", hint="there is nothing to resume")
+    if _begun(row) and not resume:
         raise _not_again(row)
-    if not begun:
+    if target is None and not resume:
+        raise errors.InvalidInput("a move needs a place to go to", hint="name it", field="to")
+    ends = _Ends(source, target or row.address, progress or (lambda *_: None))
+    if resume:
+        ends.refuse_another_place(row)
+    else:
         ends.check(row)
     if dry_run:
         return ends.report("checked")
-    return ends.carry(row, begun=begun)
+    return ends.carry(row, begun=resume)
 
 
 def undo(source: str, target: str | None = None) -> MoveReport:
     """Lift the fence of a board that moves, or has moved to a place where nothing has been written since.
 
-    `target` is needed where the address that the board keeps does not suffice to reach it. Raises `InvalidState` when
-    there is nothing to undo, or the other board was written to.
+    `target` is needed where the address that the board keeps does not suffice to reach it; or where an earlier move of
+    this board, which is over, left a place closed that it never finished: that is emptied and opened then. Raises
+    `InvalidState` when there is nothing to undo, or the other board was written to; `InvalidInput` when the move goes
+    elsewhere.
     """
-    row = _Ends(source, source, lambda *_: None).source_row()
-    if row is None or row.state not in (MOVING, MOVED):
-        raise errors.InvalidState("this board is not moving and has not moved", hint="there is nothing to undo")
-    return _Ends(source, target or row.address, lambda *_: None).take_back(row)
+    row = _row_of(source)
+    if _begun(row):
+        ends = _Ends(source, target or row.address, lambda *_: None)
+        return ends.take_back(row, named=target is not None)
+    if target is not None and row is not None:
+        return _Ends(source, target, lambda *_: None).clear_what_was_left(row)
+    raise errors.InvalidState("this board is not moving and has not moved", hint="there is nothing to undo")
+
+
+def _row_of(source: str) -> Any:
+    standing = migrate.current(source)
+    knowledge.judge(list(standing.revisions), standing.window, standing.database, [])
+    side = side_of(source)
+    with side.transaction(writes=False) as tx:
+        return tx.one("move_state")
+
+
+def _begun(row: Any) -> bool:
+    return row is not None and row.state in (MOVING, MOVED)
 
 
 def rows_of(source: str) -> int:
@@ -104,13 +135,24 @@ class _Ends:
         self.copy_seconds = self.verify_seconds = self.added = 0.0
         self.holds = 0
 
-    def source_row(self) -> Any:
-        standing = migrate.current(self.source_url)
-        knowledge.judge(list(standing.revisions), standing.window, standing.database, [])
-        with self.source.transaction(writes=False) as tx:
-            return tx.one("move_state")
-
     # --- before anything is changed
+
+    def refuse_another_place(self, row: Any) -> None:
+        """A move goes on, or back, where it was begun: named in the same words, or by what stands there."""
+        if self.to == row.address:
+            return
+        there = self._target_row()
+        if there is not None and there.move == row.move:
+            return
+        if row.state == MOVED:
+            raise _not_again(row)
+        raise errors.InvalidInput(
+            f"{sentence(MOVING, row.address)}, and not to {self.to}",
+            hint="nothing was changed; without --to the move goes on, or is given up, where it was begun:"
+            " coordinate db move --resume, or --undo",
+            field="to",
+            address=row.address,
+        )
 
     def check(self, row: Any) -> None:
         """Raise `CannotMove` with all that stands in the way: of the target, of the rights, and every single value."""
@@ -164,7 +206,7 @@ class _Ends:
         row = tx.one("move_state") if board_move.name in there else None
         if row is not None and row.state in (ARRIVING, COPIED, WITHDRAWN):
             ours = before is not None and row.move == before.move
-            return [] if ours else [f"another move, from {row.address}, is filling it or was undone"]
+            return [] if ours else [_taken(row)]
         ours_to_fill = [table for table in TABLES if table.name in there and table.name != "counters"]
         full = [table.name for table in ours_to_fill if self.target.count(table)]
         return [f"is not empty: there are rows in {', '.join(full)}"] if full else []
@@ -372,7 +414,9 @@ class _Ends:
 
         _with_writers_stopped(self.target, act)
 
-    def take_back(self, row: Any) -> MoveReport:
+    def take_back(self, row: Any, *, named: bool) -> MoveReport:
+        if row.state == MOVING and named:
+            self.refuse_another_place(row)
         if row.state == MOVED:
             self._withdraw_target(row)
         lifted = self._lift_source(row.move, row.state)
@@ -381,6 +425,22 @@ class _Ends:
         if row.state == MOVING:
             with suppress(errors.CoordinateError):  # it may be out of reach; it stays closed then
                 self._clear_target(row.move)
+        return self.report("undone")
+
+    def clear_what_was_left(self, row: Any) -> MoveReport:
+        """Empty and open a place that a move of this board never finished; the board has given that move up."""
+        there = self._target_row()
+        if there is None or there.state not in (ARRIVING, COPIED):
+            raise errors.InvalidState(
+                f"this board is not moving, and no move left anything unfinished at {self.to}",
+                hint="there is nothing to undo",
+            )
+        if there.move != row.move and there.address != self.from_:
+            raise errors.InvalidState(
+                f"what is unfinished at {self.to} comes from another board, {there.address}",
+                hint="name that one: coordinate db move --undo --from THAT --to THIS; nothing was changed",
+            )
+        self._clear_target(there.move)
         return self.report("undone")
 
     def _withdraw_target(self, row: Any) -> None:
@@ -454,6 +514,16 @@ def _with_writers_stopped(side: Side, act: Callable[[Tx], R], tables: Sequence[s
             if time.monotonic() > deadline:
                 raise side.in_the_way(busy) from None
         time.sleep(random.uniform(0.2, 1.0))
+
+
+def _taken(row: Any) -> str:
+    """Why a place is not free that a move closed."""
+    if row.state == WITHDRAWN:
+        return f"a move from {row.address} was undone here; only that board may move here again"
+    return (
+        f"a move from {row.address} is filling it; if that one is over: coordinate db move --undo --from"
+        f" {shlex.quote(row.address)} --to the place"
+    )
 
 
 def _not_again(row: Any) -> errors.CoordinateError:

@@ -677,3 +677,50 @@ def test_ctrl_c_lifts_the_fence_and_leaves_the_other_place_empty(lived: str, oth
     with coordinate.connect(lived, agent="alice") as c:
         c.dispatch(title="goes on", role="worker")
     assert move.move(lived, other_url).state == "moved"
+
+
+def killed_while_it_copied(url: str, target: str) -> None:
+    (ended,) = arena.run([lambda go: move.move(url, target, progress=lambda *_: arena.kill_myself())])
+    assert ended == arena.KILLED
+
+
+def test_a_move_goes_on_only_where_it_was_begun(lived: str, other_url: str, third_url: str) -> None:
+    """MV-08: whoever names another place touches nothing; who names none is led to the one that the board keeps."""
+    before = told(lived, but=HELD)
+    for act in (lambda: move.move(lived, None, resume=True), lambda: move.move(lived, other_url, resume=True)):
+        with pytest.raises(errors.InvalidState, match="no move of this board"):
+            act()
+    killed_while_it_copied(lived, other_url)
+    recorded = rows(lived, "SELECT * FROM board_move"), rows(other_url, "SELECT * FROM board_move")
+    for again in (lambda: move.move(lived, third_url, resume=True), lambda: move.undo(lived, third_url)):
+        with pytest.raises(errors.InvalidInput) as refused:
+            again()
+        assert str(refused.value.facts["address"]) in refused.value.message
+        assert (rows(lived, "SELECT * FROM board_move"), rows(other_url, "SELECT * FROM board_move")) == recorded
+        assert not migrate.current(third_url, missing_ok=True).revisions
+    with coordinate.connect(lived, agent="alice") as c, pytest.raises(errors.Moving):
+        c.dispatch(title="the fence stays", role="worker")
+    assert move.move(lived, None, resume=True).state == "moved"
+    assert told(other_url, but=HELD) == before
+    assert move.move(lived, None, resume=True).state == "moved", "nothing was left to do"
+
+
+def test_a_place_that_a_move_never_finished_is_cleared(
+    lived: str, other_url: str, third_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The undo could not reach it; it stays closed, takes no other board, and is opened once it is named."""
+    killed_while_it_copied(lived, other_url)
+    with monkeypatch.context() as unreachable:
+        unreachable.setattr(move._Ends, "_clear_target", lambda *_: (_ for _ in ()).throw(errors.Unreachable("gone")))
+        assert move.undo(lived).state == "undone"
+    assert rows(other_url, "SELECT state FROM board_move") == [("arriving",)]
+    with coordinate.connect(third_url, agent="alice", create=True) as c:
+        c.dispatch(title="another", role="worker")
+    with pytest.raises(errors.CannotMove, match="db move --undo --from"):
+        move.move(third_url, other_url)
+    with pytest.raises(errors.InvalidState, match="is not moving"):
+        move.undo(third_url, other_url)
+    assert rows(other_url, "SELECT state FROM board_move") == [("arriving",)]
+    assert move.undo(lived, other_url).state == "undone"
+    assert rows(other_url, "SELECT state FROM board_move") == []
+    assert move.move(third_url, other_url).state == "moved"
