@@ -442,3 +442,80 @@ def test_a_board_is_watched_and_spoken_to(visit: Visit, board: Coordinator) -> N
     view = board.board_get(title="Release / 2")
     board.board_row(title="Release / 2", label="Manual", status="done", expected_revision=view.rows[0].revision)
     expect(page.locator("main")).to_contain_text("100 %")
+
+
+@ON_A_FILE
+def test_a_key_pressed_twice_says_nothing_on_another_ask(visit: Visit, board: Coordinator) -> None:
+    for title in ("Which colour?", "Which shape?", "Which size?"):
+        board.ask(title=title, **DECISION)
+    page, _ = visit()
+    page.keyboard.press("j")
+    for _ in range(2):
+        page.keyboard.press("1")
+    expect(page.locator("#said-ASK-1")).to_contain_text("red")
+    expect(card(page, "ASK-2").locator("h2")).to_be_focused()
+    for key in ("1", "2", "s"):
+        page.keyboard.press(key)
+    page.locator("#said-ASK-1").focus()
+    page.keyboard.press("2")
+    page.locator("#said-ASK-1").locator("h3").click()
+    page.keyboard.press("2")
+    card(page, "ASK-2").locator("h2").click()
+    page.keyboard.press("2")
+    expect(page.locator("#said-ASK-2")).to_contain_text("blue")
+    answered = {each.id: each.response.choice for each in board.list_asks(unhandled=True) if each.response}
+    assert answered == {"ASK-1": "red", "ASK-2": "blue"}
+    assert board.list_asks(snoozed=True) == []
+
+    page.locator("#said-ASK-1").get_by_text("Change the answer").click()
+    page.keyboard.press("2")
+    expect(page.locator("#said-ASK-1")).to_contain_text("hugo answered blue")
+    for _ in range(2):
+        page.keyboard.press("u")
+    expect(page.locator("article.ask")).to_have_count(2)
+    page.wait_for_timeout(300)
+    assert len(board.list_asks(unhandled=True)) == 1
+
+
+@ON_A_FILE
+def test_words_that_are_taken_back_or_changed_are_there_to_go_on_with(visit: Visit, board: Coordinator) -> None:
+    options = ["red", {"label": "blue", "recommended": True}]
+    board.ask(title="Which colour?", action_owner="decision", impact="the logo waits", options=options)
+    page, _ = visit()
+    words, text = page.get_by_label("Your words on ASK-1"), "the <b>darker</b> one"
+    card(page, "ASK-1").get_by_role("button", name="Answer", exact=True).click()
+    expect(words).to_be_focused()
+    words.fill(text)
+    card(page, "ASK-1").get_by_role("button", name="red").click()
+    page.locator("#said").get_by_role("button", name="Undo").click()
+    expect(words).to_have_value(text)
+    expect(card(page, "ASK-1").locator("h2")).to_be_focused()
+    card(page, "ASK-1").get_by_role("button", name="red").click()
+    page.locator("#said-ASK-1").get_by_text("Change the answer").click()
+    expect(words).to_have_value(text)
+    expect(page.locator("#said-ASK-1 .option.chosen")).to_contain_text("red")
+    page.reload()
+    page.get_by_role("button", name="Undo the answer to ASK-1").click()
+    expect(words).to_have_value(text)
+    expect(page.locator(".option.chosen")).to_have_count(0)
+
+
+@ON_A_FILE
+def test_a_page_whose_server_is_gone_says_so_and_one_that_is_signed_out_leads_to_the_door(
+    server: Server, browser: Browser, board: Coordinator
+) -> None:
+    board.ask(title="Which colour?", **DECISION)
+    with chromium.visiting(browser) as (page, _):
+        page.goto(server.told["sign_in"])
+        expect(page.locator("#live")).to_have_text("live")
+        server.kill()
+        page.get_by_label("Your words on ASK-1").fill("mine")
+        card(page, "ASK-1").get_by_role("button", name="red").click()
+        expect(page.locator("#said")).to_contain_text("The server does not answer")
+        server.start_again()
+        expect(page.locator("#out")).to_contain_text("You are signed out")
+        expect(page.get_by_label("Your words on ASK-1")).to_have_value("mine")
+        page.get_by_role("link", name="Sign in again").click()
+        page.get_by_label("Token").fill(server.secrets["human"])
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_label("Your words on ASK-1")).to_have_value("mine")

@@ -35,7 +35,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Line:
-    """A line through points; `says` stands at its end."""
+    """A line through points; `says` stands at its end, at x and y."""
 
     points: str
     kind: str
@@ -152,6 +152,7 @@ def _times(name: str, title: str, told: str, done: Sequence[Finished], since: da
         return BOTTOM - min(1.0, share) * (BOTTOM - TOP)
 
     marks = [("half", median(times)), ("85 %", times[math.ceil(0.85 * len(times)) - 1])] if times else []
+    heights = _labels([up(seconds) for _, seconds in marks])
     found = "; ".join(f"{said} within {span(seconds)}" for said, seconds in marks) or "none was done yet"
     return Chart(
         name=name,
@@ -168,9 +169,9 @@ def _times(name: str, title: str, told: str, done: Sequence[Finished], since: da
                 "mark",
                 f"{said}: {span(seconds)}",
                 RIGHT,
-                up(seconds),
+                height,
             )
-            for said, seconds in marks
+            for (said, seconds), height in zip(marks, heights, strict=True)
         ),
         dots=tuple(
             Dot(
@@ -184,6 +185,16 @@ def _times(name: str, title: str, told: str, done: Sequence[Finished], since: da
         across=_days([(since + timedelta(days=at)).strftime("%Y-%m-%d") for at in range((now - since).days + 1)]),
         up=tuple(Tick(up(seconds), span(seconds)) for seconds in _SCALE if least <= seconds <= most),
     )
+
+
+def _labels(heights: Sequence[float]) -> list[float]:
+    """Where the words of lines stand, the lowest first: beneath it when there is room above the axis; no two in one
+    place."""
+    found: list[float] = []
+    for at in heights:
+        wanted = at + 11 if not found and at + 11 < BOTTOM - 2 else at - 4
+        found.append(min([wanted, *(each - 13 for each in found)]))
+    return found
 
 
 def _lost(effort: Effort) -> Chart:

@@ -10,6 +10,7 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from coordinate import inputs
+from coordinate.http.gate import caller_of
 from coordinate.http.page import charts
 from coordinate.http.page.answers import Values, asked, number, shown
 from coordinate.http.page.words import HERE
@@ -19,6 +20,7 @@ from coordinate.states import BLOCKED, DONE, FINAL, IN_PROGRESS, IN_REVIEW, TODO
 
 URGENT_MAX = 30
 ANSWERED_MAX = 20
+SAID_MAX = 200
 COLUMNS = (TODO, IN_PROGRESS, BLOCKED, IN_REVIEW, DONE)
 COLUMN_MAX = 20
 FINISHED_MAX = 200
@@ -54,7 +56,8 @@ def needs_you(board: Coordinator, request: Request) -> Values:
     project = asked(request, "project")
     now = board.now()
     urgent = board.urgent_asks(project=project, limit=URGENT_MAX)
-    said = board.list_asks(unhandled=True, project=project, limit=PAGE)
+    said = board.list_asks(unhandled=True, project=project, limit=SAID_MAX)
+    own = [each for each in said if each.response and each.response.said_by == caller_of(request).agent]
     closed = board.list_asks(
         state="closed", kind="question", project=project, before=inputs.BIGINT_MAX, limit=ANSWERED_MAX
     )
@@ -62,7 +65,7 @@ def needs_you(board: Coordinator, request: Request) -> Values:
         "urgent": urgent,
         "needing": board.attention_count(project=project),
         "asleep": board.list_asks(snoozed=True, project=project, limit=PAGE),
-        "said": sorted(said, key=lambda each: each.handled_at or now, reverse=True),
+        "said": sorted(own, key=lambda each: each.handled_at or now, reverse=True)[:PAGE],
         "closed": closed,
         "told": [
             each

@@ -36,7 +36,7 @@ def seen(value: Any) -> Any:
 
 
 def exact(value: str) -> Markup:
-    """A value to be sent back as it is, for the `value` of a field that nobody reads."""
+    """A value to be sent back as it is: of a hidden field, or a person's own words to go on with."""
     return Markup("{}").format(value)
 
 
@@ -72,12 +72,11 @@ def _rfc(moment: datetime) -> str:
 
 def span(seconds: float) -> str:
     """A length of time in one or two words."""
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= size * (2 if unit == "d" else 1):
-            whole, rest = divmod(seconds, size)
-            tenth = unit != "min" and whole < 10 and round(10 * rest / size)
-            return f"{int(whole)}.{tenth} {unit}" if tenth and tenth < 10 else f"{int(whole)} {unit}"
-    return f"{int(seconds)} s"
+    for unit, size, least in (("d", 86_400, 2), ("h", 3_600, 1), ("min", 60, 1)):
+        count = seconds / size
+        if count >= 0.99 * least:  # 2 hours are 2 hours also when a second of them is gone
+            return f"{round(count, 1):g} {unit}" if unit != "min" and count < 9.95 else f"{round(count)} {unit}"
+    return f"{round(seconds)} s" if seconds >= 1 else "under 1 s"
 
 
 def where(path: str, **parameters: Any) -> str:

@@ -19,7 +19,7 @@
   function restoreDrafts() {
     for (const field of fields()) {
       const kept = sessionStorage.getItem(keyOf(field));
-      if (kept && !field.value) field.value = kept;
+      if (kept && field.value === field.defaultValue) field.value = kept;
     }
   }
   document.addEventListener("input", ({ target }) => {
@@ -41,7 +41,11 @@
     for (const { name, value } of fresh.attributes) {
       if (old.getAttribute(name) !== value && name !== "open") old.setAttribute(name, value);
     }
-    if (old.nodeName !== "TEXTAREA") carryChildren(old, fresh);
+    if (old.nodeName === "TEXTAREA") {
+      const untouched = old.value === old.defaultValue;
+      old.defaultValue = fresh.defaultValue;
+      if (untouched) old.value = fresh.defaultValue;
+    } else carryChildren(old, fresh);
   }
 
   const nameOf = (node) => (node.nodeType === Node.ELEMENT_NODE ? node.id || node.dataset.key || "" : "");
@@ -140,8 +144,8 @@
         last = performance.now();
         try {
           const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
-          if (answer.redirected && new URL(answer.url).pathname === "/enter") tell("You are signed out: load the page again.", true);
-          else if (answer.ok) show(await answer.text());
+          signedOut(answer.redirected && new URL(answer.url).pathname === "/enter");
+          if (answer.ok && out.hidden) show(await answer.text());
         } catch { /* the stream says that the server is away */ }
         took = performance.now() - last;
       } while (again);
@@ -168,9 +172,17 @@
       stream.addEventListener("open", () => { state(true); soon(); });
       stream.addEventListener("error", () => {
         state(false);
-        if (stream?.readyState === EventSource.CLOSED) { stream = null; setTimeout(follow, 2000); }
+        if (stream?.readyState === EventSource.CLOSED) { // refused: signed out, maybe
+          stream = null;
+          setTimeout(follow, 2000);
+          look();
+        }
       });
     }
+  }
+  const out = $("#out");
+  function signedOut(is) {
+    if (out.hidden === is) out.hidden = !is;
   }
   function state(on) {
     live.classList.toggle("on", on);
@@ -197,9 +209,17 @@
   }
 
   async function send(action, body) {
-    const answer = await fetch(action, { method: "POST", body, headers: { Accept: "application/json" } });
-    const told = await answer.json();
-    if (!answer.ok) throw new Error([told.error, told.hint].filter(Boolean).join(": "));
+    let answer, told;
+    try {
+      answer = await fetch(action, { method: "POST", body, headers: { Accept: "application/json" } });
+      told = await answer.json();
+    } catch {
+      throw new Error("The server does not answer, so this may not have arrived. What you wrote stays here; try again when it is back.");
+    }
+    signedOut(answer.status === 401);
+    if (answer.status === 401) throw new Error("You are signed out. What you wrote stays here.");
+    const hint = told.hint?.includes("coordinate ") ? "" : told.hint; // what to type elsewhere does not help here
+    if (!answer.ok) throw new Error([told.error, hint].filter(Boolean).join(": "));
     return told.said;
   }
 
@@ -211,12 +231,21 @@
     }
     event.preventDefault();
     if (form.dataset.busy) return;
+    const field = $("textarea", form);
+    if (by?.dataset.needs && field && !field.value.trim()) {
+      tell(by.dataset.needs, true);
+      field.focus();
+      return;
+    }
     form.dataset.busy = "1";
+    ready = null;
+    mayUndo = true;
     const action = by?.hasAttribute("formaction") ? by.getAttribute("formaction") : form.getAttribute("action");
     const body = new URLSearchParams(new FormData(form, by));
-    const next = neighbour(form);
+    const item = form.closest("[data-item]"), next = neighbour(item);
     try {
       const said = await send(action, body);
+      if (action === "/do/undo") return void await reopened(body.get("ask"), form.dataset.words, said);
       for (const field of form.querySelectorAll("textarea")) {
         field.value = field.defaultValue;
         sessionStorage.removeItem(keyOf(field));
@@ -225,7 +254,8 @@
       if (details) details.open = false;
       tell(said, false, action === "/do/respond" ? () => takeBack(body) : null);
       await look();
-      if (next?.isConnected && (!document.activeElement || document.activeElement === document.body)) next.focus();
+      if (details?.contains(document.activeElement)) document.activeElement.blur();
+      rest([item, next].find((each) => each?.isConnected) ?? main);
     } catch (error) {
       tell(error.message, true);
       look();
@@ -235,39 +265,68 @@
   });
 
   async function takeBack(body) {
+    const ask = body.get("ask");
     try {
-      tell(await send("/do/undo", new URLSearchParams({ csrf: body.get("csrf"), ask: body.get("ask") })));
+      const said = await send("/do/undo", new URLSearchParams({ csrf: body.get("csrf"), ask }));
+      await reopened(ask, body.get("text"), said);
     } catch (error) {
       tell(error.message, true);
+      look();
     }
-    look();
+  }
+
+  // The words that were taken back are a draft again, where they were written.
+  async function reopened(ask, words, said) {
+    const name = `draft ${ask} text`;
+    if (words && !sessionStorage.getItem(name)) sessionStorage.setItem(name, words);
+    tell(said);
+    await look();
+    const item = document.getElementById(ask);
+    if (item) rest(item);
+  }
+
+  // The focus goes on with what it was on; whoever has gone elsewhere meanwhile stays there.
+  function rest(item) {
+    if (!document.activeElement || document.activeElement === document.body) heading(item).focus();
   }
 
   document.addEventListener("change", ({ target }) => {
     if (target.matches("select[data-submits]")) target.form.requestSubmit();
   });
 
-  // --- keys
+  // --- keys. What decides acts on the item that a person went to, and once: after it, the next one has the focus and
+  // is not yet gone to, so that a key pressed twice says nothing on it.
 
+  let ready = null, mayUndo = true;
+  const goTo = (item) => { ready = item ?? null; mayUndo = true; };
+  let tabbed = false;
+  document.addEventListener("pointerdown", ({ target }) => goTo(target.closest("[data-item]")));
+  document.addEventListener("focusin", ({ target }) => { if (tabbed) goTo(target.closest("[data-item]")); });
+  const heading = (item) => $("h1[tabindex], h2[tabindex], h3[tabindex]", item) ?? item;
   const items = () => [...document.querySelectorAll("[data-item]")].filter((item) => item.getClientRects().length);
   const current = () => document.activeElement?.closest?.("[data-item]");
-  function neighbour(form) {
-    const all = items(), at = all.indexOf(form.closest("[data-item]"));
+  function neighbour(item) {
+    const all = items().filter((each) => each.parentNode === item?.parentNode), at = all.indexOf(item);
     return at < 0 ? null : all[at + 1] ?? all[at - 1];
   }
   function step(by) {
     const all = items();
     if (!all.length) return;
-    const at = all.indexOf(current());
-    const to = all[at < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(all.length - 1, Math.max(0, at + by))];
+    const here = current(), at = all.indexOf(here);
+    const to = by > 0 && here && here !== ready ? here : all[at < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(all.length - 1, Math.max(0, at + by))];
+    goTo(to);
     to.focus();
     to.scrollIntoView({ block: "nearest" });
   }
-  const press = (selector) => {
-    const found = $(selector, current() ?? items()[0] ?? document);
+  const press = (selector, item) => {
+    const found = item && [...item.querySelectorAll(selector)].find((each) => each.checkVisibility());
     found?.click();
-    return found;
   };
+  const decide = (selector) => press(selector, current() === ready ? ready : null);
+  function undoLast() {
+    if (mayUndo) $("[data-act=undo]")?.click();
+    mayUndo = false;
+  }
   const KEYS = {
     j: () => step(1),
     k: () => step(-1),
@@ -277,9 +336,9 @@
       if (details) details.open = true;
       $("textarea", item ?? document)?.focus();
     },
-    s: () => press("[data-act=snooze]"),
-    u: () => $("[data-act=undo]")?.click(),
-    o: () => press("a.id"),
+    s: () => decide("[data-act=snooze]"),
+    u: undoLast,
+    o: () => press("a.id", current() ?? items()[0]),
     "/": () => $("input[type=search]")?.focus(),
     "?": () => $("#keys").showModal(),
   };
@@ -287,6 +346,8 @@
   let going = 0;
   document.addEventListener("keydown", (event) => {
     const { key, target } = event;
+    tabbed = key === "Tab";
+    if (event.repeat && key !== "j" && key !== "k" && !target.matches("input, textarea, select")) return;
     if (key === "Enter" && (event.ctrlKey || event.metaKey) && target.matches("textarea")) {
       event.preventDefault();
       target.form.requestSubmit($("[data-act=answer], button:not([name])", target.form));
@@ -308,7 +369,7 @@
       return;
     }
     going = key === "g" ? performance.now() : 0;
-    if (/^[1-9]$/.test(key) && current()) press(`[data-option="${key}"]`);
+    if (/^[1-9]$/.test(key)) decide(`[data-option="${key}"]`);
     else if (KEYS[key]) {
       event.preventDefault();
       KEYS[key]();
