@@ -21,7 +21,7 @@ NEXT_MAX = 500
 # Whoever reads such an event may rely on it that the board itself wrote it.
 OWN_EVENTS = (
     *("task.", "review.", "project.", "lease.", "lock.", "worktree.", "session.", "ask.", "board."),
-    "token.",
+    *("token.", "webhook."),
 )
 # A few, since they come along with another answer.
 LEARNINGS_MAX = 5
@@ -80,7 +80,7 @@ def emit(
     `ttl_seconds` is how long it is kept at least; None keeps it for ever. Raises `InvalidInput`.
     """
     event_type = inputs.name(event_type, "event_type")
-    if event_type.startswith(OWN_EVENTS):
+    if event_type.startswith(OWN_EVENTS) and not isinstance(agent, inputs.Own):
         raise InvalidInput(
             f"{event_type} is a name of the board's own events",
             hint=f"choose one that does not begin with {', '.join(OWN_EVENTS)}",
@@ -185,7 +185,7 @@ def next_events(
     *new* consumer begin with the oldest event. `not_by` leaves out one agent's own events. Events pruned before the
     consumer read them come back as `gap`, never as silence. Two processes under one consumer name get the same events.
     """
-    consumer = inputs.name(consumer, "consumer")
+    consumer = inputs.not_own(consumer, "consumer", own=inputs.OWN_CONSUMERS)
     limit = inputs.limit(limit, most=NEXT_MAX)
     project, not_by = inputs.name_or_none(project, "project"), inputs.name_or_none(not_by, "not_by")
     from_start, acknowledge = inputs.flag(from_start, "from_start"), inputs.flag(acknowledge, "acknowledge")
@@ -248,7 +248,7 @@ def ack(tx: Tx, *, consumer: str, position: int) -> Cursor:
 
     A cursor never moves back: an older position changes nothing. One that was never delivered is refused.
     """
-    consumer = inputs.name(consumer, "consumer")
+    consumer = inputs.not_own(consumer, "consumer", own=inputs.OWN_CONSUMERS)
     position = inputs.integer(position, "position", least=0, most=inputs.BIGINT_MAX)
     cursor = tx.one("cursor", consumer=consumer)
     if cursor is None:
@@ -269,7 +269,7 @@ def rewind(tx: Tx, *, consumer: str, position: int) -> Cursor:
 
     The one way in which a cursor moves back; a position beyond the head is refused. A new consumer begins there.
     """
-    consumer = inputs.name(consumer, "consumer")
+    consumer = inputs.not_own(consumer, "consumer", own=inputs.OWN_CONSUMERS)
     position = inputs.integer(position, "position", least=0, most=inputs.BIGINT_MAX)
     if position > head(tx):
         raise InvalidInput(

@@ -40,6 +40,11 @@ DEPENDENCIES_MAX = 1_000
 WAIT_SECONDS_MAX = 86_400
 BIGINT_MAX = 2**63 - 1
 
+# In these names the board itself acts: what bears them can be relied on.
+OWN_AGENTS = ("system", "webhooks")
+# So begin the names of the places in the log, and of the locks, of whoever delivers webhooks.
+OWN_CONSUMERS, OWN_LOCKS = "webhook:", "webhook "
+
 _TASK_ID = re.compile(r"TASK-([1-9][0-9]{0,17})")
 _ASK_ID = re.compile(r"ASK-([1-9][0-9]{0,17})")
 _ANNOTATION_ID = re.compile(r"ANN-([1-9][0-9]{0,17})")
@@ -49,6 +54,12 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 # C0 and C1 controls: allowed nowhere in names and titles; a text may hold tab and newlines.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _FORBIDDEN = re.compile("[\x00\ud800-\udfff]")
+
+
+class Own(str):
+    """A name of the board's own: it passes where the same letters from outside are refused, for no door makes one."""
+
+    __slots__ = ()
 
 
 def text(value: object, field: str, *, limit: int = TEXT_MAX, blank: bool = True) -> str:
@@ -108,9 +119,19 @@ def agent(value: object, field: str = "agent") -> str:
     """An agent's name; missing is a clearer error than blank."""
     if value is None or value == "":
         raise refuse(field, "no agent is named", hint="name yourself with --agent NAME or $COORDINATE_AGENT")
+    if isinstance(value, Own):
+        return value
     checked = name(value, field)
-    if checked == "system":
-        raise refuse(field, "the name 'system' belongs to the board itself", hint="choose another name")
+    if checked in OWN_AGENTS:
+        raise refuse(field, f"the name {checked!r} belongs to the board itself", hint="choose another name")
+    return checked
+
+
+def not_own(value: object, field: str, *, own: str) -> str:
+    """A name that does not begin like those of the board's own, unless it is one."""
+    checked = name(value, field)
+    if checked.startswith(own) and not isinstance(value, Own):
+        raise refuse(field, f"names that begin with {own!r} belong to the board itself", hint="choose another name")
     return checked
 
 

@@ -32,7 +32,7 @@ from coordinate.records import Event, EventBatch, as_json
 from coordinate.service import Coordinator
 
 # Its own events reach no webhook: an address that fails would otherwise feed itself.
-AGENT = "webhooks"
+AGENT = inputs.Own("webhooks")
 REQUEST_SECONDS = 10.0
 # Longer than a request, and renewed along the way; after a crash the next one takes over when it is past.
 LOCK_SECONDS = 30
@@ -43,8 +43,7 @@ PAUSE_SECONDS, PAUSE_SECONDS_MAX = 1.0, 900.0
 GIVE_UP_SECONDS, GIVE_UP_SECONDS_MAX = 86_400, 172_800
 GIVEN_UP_PAUSE_SECONDS = 3_600.0
 SECRET_BYTES = (24, 64)
-FAULT_MAX = 200
-RECOVERED = "recovered"
+FAILING, GIVEN_UP, RECOVERED = "failing", "given_up", "recovered"
 
 Note = Callable[[str], None]
 
@@ -61,8 +60,8 @@ class Webhook:
     give_up_seconds: int = GIVE_UP_SECONDS
 
     @property
-    def consumer(self) -> str:
-        return f"webhook:{self.name}"
+    def consumer(self) -> inputs.Own:
+        return inputs.Own(f"{inputs.OWN_CONSUMERS}{self.name}")
 
     @property
     def origin(self) -> str:
@@ -123,16 +122,16 @@ def standing(board: Coordinator, webhook: Webhook) -> Standing:
     with suppress(errors.NotFound):  # nobody has delivered for it yet
         cursor = board.ack(consumer=webhook.consumer, position=0)
         behind = max(0, board.tail_events()[1] - cursor.acknowledged)
-    state, told = _last_state(board, webhook)
+    told = _last_state(board, webhook)
     held = board.list_leases(kind="lock", held_by=AGENT, limit=inputs.LIST_MAX)
     return Standing(
         name=webhook.name,
         to=webhook.origin,
         events=webhook.events,
         project=webhook.project,
-        state="new" if behind is None else state or "delivering",
-        since=told.get("since"),
-        error=told.get("error", ""),
+        state="new" if behind is None else told.state or "delivering",
+        since=None if told.since is None else as_json(told.since),
+        error=told.error,
         behind=behind,
         delivered_by_somebody=any(each.resource == _lock(webhook) for each in held),
     )
@@ -241,11 +240,10 @@ class _Deliverer(threading.Thread):
         super().__init__(name=webhook.consumer, daemon=True)
         self.over = threading.Event()
         self._board, self._webhook, self._note = board.acting(agent=AGENT), webhook, note
-        self._state, self._since = "", datetime.now(UTC)
+        self._said, self._state, self._since = "", "", datetime.now(UTC)
         self._fence, self._renewed = 0, 0.0
 
     def run(self) -> None:
-        said = ""
         while not self.over.is_set():
             try:
                 self._fence = self._board.acquire_lock(name=_lock(self._webhook), ttl_seconds=LOCK_SECONDS).fence
@@ -255,18 +253,26 @@ class _Deliverer(threading.Thread):
                 finally:
                     with suppress(errors.CoordinateError):
                         self._board.release_lock(name=_lock(self._webhook), fence=self._fence)
-            except (errors.Held, errors.StaleClaim):  # another process delivers
-                pass
+            except (errors.Held, errors.StaleClaim):
+                self._say("another process delivers; this one takes over when that ends")
             except errors.CoordinateError as error:
-                if error.message != said:
-                    self._note(f"{self._webhook.name} waits for the board: {error.message}")
-                said = error.message
+                self._say(f"waits for the board: {error.message}")
+            except Exception as error:  # a deliverer that ended would be missed by nobody
+                self._say(f"{type(error).__name__} came between; it is tried again")
             self.over.wait(LOOK_SECONDS)
 
+    def _say(self, what: str) -> None:
+        """Tell whoever started this, once for each change."""
+        if what != self._said:
+            self._said = what
+            with suppress(OSError, ValueError):  # nobody listens any more
+                self._note(f"{self._webhook.name}: {what}")
+
     def _deliver(self) -> None:
-        self._state, told = _last_state(self._board, self._webhook)
-        if since := told.get("since"):
-            self._since = datetime.fromisoformat(since)
+        told = _last_state(self._board, self._webhook)
+        self._state = told.state
+        if told.since is not None:
+            self._since = told.since
         webhook, board = self._webhook, self._board
         while not self.over.is_set():
             self._keep_lock()
@@ -292,8 +298,8 @@ class _Deliverer(threading.Thread):
             if fault is None:
                 self._turn("")
                 return True
-            self._turn("given_up" if self._is_hopeless() else "failing", fault)
-            if self._state == "given_up":
+            self._turn(GIVEN_UP if self._is_hopeless() else FAILING, fault)
+            if self._state == GIVEN_UP:
                 pause = GIVEN_UP_PAUSE_SECONDS
             self._rest(pause * random.uniform(0.8, 1.2))
             pause = min(2 * pause, PAUSE_SECONDS_MAX)
@@ -309,18 +315,17 @@ class _Deliverer(threading.Thread):
         if not self._state:
             self._since = datetime.now(UTC)
         # What says that it is given up stays in the log, and so does what takes that back.
-        kept: dict[str, Any] = {"ttl_seconds": None} if "given_up" in (state, self._state) else {}
+        kept: dict[str, Any] = {"ttl_seconds": None} if GIVEN_UP in (state, self._state) else {}
         self._state = state
         name = self._webhook.name
-        said = f"{name}: {fault}" if fault else f"{name} answers again"
         self._board.emit(
             event_type=f"webhook.{state or RECOVERED}",
-            message=f"webhook {said}",
+            message=f"webhook {name}: {fault or 'it answers again'}",
             payload={"webhook": name, "error": fault, "since": as_json(self._since) if state else None},
             ref=self._webhook.consumer,
             **kept,
         )
-        self._note(said)
+        self._say(fault or "it answers again")
 
     def _rest(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -334,16 +339,29 @@ class _Deliverer(threading.Thread):
             self._renewed = time.monotonic()
 
 
-def _lock(webhook: Webhook) -> str:
-    return f"webhook {webhook.name}"
+def _lock(webhook: Webhook) -> inputs.Own:
+    return inputs.Own(f"{inputs.OWN_LOCKS}{webhook.name}")
 
 
-def _last_state(board: Coordinator, webhook: Webhook) -> tuple[str, dict[str, Any]]:
-    """`failing`, `given_up` or nothing, as the log says, and what it says of it."""
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What the log said last of a webhook: `state` is failing, given_up or nothing."""
+
+    state: str = ""
+    since: datetime | None = None
+    error: str = ""
+
+
+def _last_state(board: Coordinator, webhook: Webhook) -> _Told:
     for event in board.list_events(ref=webhook.consumer, by_agent=AGENT, limit=1):
         state = event.event.removeprefix("webhook.")
-        return ("", {}) if state == RECOVERED else (state, event.payload)
-    return "", {}
+        if state in (FAILING, GIVEN_UP):
+            since = None
+            # An older board let others write such events, too.
+            with suppress(KeyError, TypeError, ValueError, errors.InvalidInput):
+                since = inputs.instant(datetime.fromisoformat(event.payload["since"]), "since")
+            return _Told(state, since, str(event.payload.get("error", "")))
+    return _Told()
 
 
 def _told(event: Event) -> _Message:
@@ -379,7 +397,9 @@ def _send(webhook: Webhook, message: _Message) -> str | None:
             status = connection.getresponse().status
             said[0] = "" if 200 <= status < 300 else f"it answered {status}"
         except Exception as error:
-            said[0] = f"{type(error).__name__}: {error}"[:FAULT_MAX]
+            said[0] = (
+                f"no answer: {type(error).__name__}"  # its text may be the answerer's, who has address and signature
+            )
         finally:
             connection.close()
 

@@ -28,7 +28,8 @@ def acquire_lock(
     no nesting. Raises `Held` while another's lock lives, with holder and expiry; one whose time is over is taken, with
     a higher fence, and its holder told. Pass the fence to what the lock protects: a lower one there is outdated.
     """
-    name, project, agent = inputs.name(name, "name"), inputs.name(project, "project"), inputs.agent(agent)
+    name = inputs.not_own(name, "name", own=inputs.OWN_LOCKS)
+    project, agent = inputs.name(project, "project"), inputs.agent(agent)
     ttl = inputs.lease_seconds(ttl_seconds, "ttl_seconds")
     agents.enter(tx, session=session)
     agents.end_stale(tx, limit=STALE_ALONG)
@@ -103,7 +104,8 @@ def renew_lock(
 
 
 def _mine(tx: Tx, name: str, project: str, fence: int | None, agent: str, session: str | None) -> Row:
-    name, project, agent = inputs.name(name, "name"), inputs.name(project, "project"), inputs.agent(agent)
+    name = inputs.not_own(name, "name", own=inputs.OWN_LOCKS)
+    project, agent = inputs.name(project, "project"), inputs.agent(agent)
     if fence is not None:
         fence = inputs.integer(fence, "fence", least=1, most=inputs.BIGINT_MAX)
     row = tx.one("lock_held", project=project, resource=name)

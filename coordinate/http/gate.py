@@ -289,8 +289,8 @@ async def _read(headers: Headers, receive: Receive) -> tuple[bytes, Receive]:
     size, more = 0, "content-length" in headers or "transfer-encoding" in headers
     while more:
         message = await receive()
-        if message["type"] != "http.request":
-            break
+        if message["type"] != "http.request":  # what arrived of it may mean something else than the whole
+            raise Refused(400, "cut_off", "the request ended before its body did", "send it again; nothing was changed")
         parts.append(message.get("body", b""))
         size += len(parts[-1])
         if size > BODY_MAX:

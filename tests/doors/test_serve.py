@@ -201,6 +201,37 @@ def test_beyond_this_machine_it_needs_tokens_and_a_name(tmp_path: Path, sqlite_t
             }
 
 
+@ON_A_FILE
+@pytest.mark.parametrize("whole", ["Content-Length: 500", "Transfer-Encoding: chunked"])
+def test_a_request_that_was_cut_off_changes_nothing(
+    server: Server, board: Coordinator, board_url: str, whole: str
+) -> None:
+    """What has arrived of it may be a sound request of its own: half of an answer is another answer."""
+    asked = board.ask(
+        title="Delete it?", action_owner="decision", impact="i", options=[{"label": "yes"}, {"label": "no"}]
+    ).ask.id
+    form = f"ask={asked}&kind=answer&text=Delete+it".encode()
+    sent = {
+        "/api/dispatch": ("admin", "application/json", b'{"title": "T", "role": "worker"}'),
+        "/do/respond": ("human", "application/x-www-form-urlencoded", form),
+    }
+    for role in ("admin", "human"):
+        server("GET", "/", token=server.secrets[role])  # its use is noted
+    before = dump(board_url)
+    for path, (role, kind, body) in sent.items():
+        head = f"POST {path} HTTP/1.1\r\nHost: {server.host}\r\nAuthorization: Bearer {server.secrets[role]}\r\n"
+        raw = b"%x\r\n%s\r\n" % (len(body), body) if "chunked" in whole else body
+        for end in (socket.SHUT_RDWR, socket.SHUT_WR):
+            with socket.create_connection(("127.0.0.1", int(server.host.rsplit(":", 1)[1]))) as line:
+                line.sendall(f"{head}Content-Type: {kind}\r\n{whole}\r\n\r\n".encode() + raw)
+                time.sleep(0.3)
+                line.shutdown(end)
+                with suppress(OSError):
+                    line.recv(100)
+        time.sleep(0.5)
+    assert dump(board_url) == before
+
+
 # --- the API ----------------------------------------------------------------------------------------------------------
 
 

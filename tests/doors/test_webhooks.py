@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from coordinate import Coordinator, config, errors, webhooks
+from coordinate.inputs import Own
 from tests.doors.command import Command
 from tests.doors.server import serving
 
@@ -32,12 +33,16 @@ class Endpoint:
     def __init__(self) -> None:
         self.received: list[tuple[str, dict[str, str], bytes]] = []
         self.answer: Callable[[str], int] = lambda path: 204
+        self.instead: Callable[[BaseHTTPRequestHandler], None] | None = None
         endpoint = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 endpoint.received.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
+                if endpoint.instead is not None:
+                    endpoint.instead(self)
+                    return
                 self.send_response(endpoint.answer(self.path))
                 self.send_header("Location", "/elsewhere")
                 self.send_header("Content-Length", "0")
@@ -102,7 +107,7 @@ def begun(board: Coordinator, *names: str) -> None:
 
 def _is_there(board: Coordinator, name: str) -> bool:
     try:
-        board.ack(consumer=f"webhook:{name}", position=0)
+        board.ack(consumer=Own(f"webhook:{name}"), position=0)
     except errors.NotFound:
         return False
     return True
@@ -118,7 +123,7 @@ def until(true: Callable[[], Any], seconds: float = 60) -> None:
 def let_go(board: Coordinator) -> None:
     """What the killed one held would end by its time: so that nobody has to wait for that."""
     for lease in board.list_leases(kind="lock", held_by=webhooks.AGENT):
-        board.acting(agent=webhooks.AGENT).release_lock(name=lease.resource, fence=lease.fence)
+        board.acting(agent=webhooks.AGENT).release_lock(name=Own(lease.resource), fence=lease.fence)
 
 
 # --- what is delivered ------------------------------------------------------------------------------------------------
@@ -273,6 +278,70 @@ def test_of_two_one_delivers_and_the_other_goes_on_when_it_ends(
             server.process.send_signal(signal.SIGTERM)
             server.process.wait(20)
     assert notes(endpoint) == [str(number) for number in range(11)]
+
+
+def test_nobody_else_says_how_a_webhook_stands_nor_moves_it(
+    board: Coordinator, command: Command, endpoint: Endpoint
+) -> None:
+    """A deliverer believes its own events, cursor and lock; whatever they hold, it goes on."""
+    configure(command.folder, a=f'url = "{endpoint.url}/a"')
+    with pytest.raises(errors.InvalidInput, match="belongs to the board"):
+        board.acting(agent="webhooks")
+    with pytest.raises(errors.InvalidInput, match="belongs to the board"):
+        board.create_token(name="webhooks", role="worker")
+    with pytest.raises(errors.InvalidInput, match="own events"):
+        board.emit(event_type="webhook.failing", ref="webhook:a")
+    own = board.acting(agent=webhooks.AGENT)
+    for payload in ({"since": "soon"}, {"since": 5, "error": [1]}, {"since": "0001-01-01T00:00:00"}):
+        own.emit(event_type="webhook.failing", ref="webhook:a", payload=payload)
+        assert command("webhook", "list").json[0]["since"] is None
+    with delivering(command):
+        begun(board, "a")
+        for refused in (
+            lambda: board.ack(consumer="webhook:a", position=0),
+            lambda: board.rewind(consumer="webhook:a", position=0),
+            lambda: board.next_events(consumer=" webhook:a"),
+            lambda: board.acquire_lock(name="webhook a"),
+            lambda: board.release_lock(name="webhook a", fence=1),
+        ):
+            with pytest.raises(errors.InvalidInput, match="belong to the board"):
+                refused()
+        board.emit(event_type="note", message="kept")
+        until(lambda: notes(endpoint) == ["kept"])
+
+
+def test_what_nobody_foresaw_does_not_end_a_deliverer(
+    board: Coordinator, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    webhook = webhooks.Webhook("a", f"{endpoint.url}/a", KEY)
+    said: list[str] = []
+    real, failed = webhooks._last_state, threading.Event()
+
+    def fails_once(*given: Any) -> Any:
+        if not failed.is_set():
+            failed.set()
+            raise KeyError(SECRET)
+        return real(*given)
+
+    monkeypatch.setattr(webhooks, "_last_state", fails_once)
+    with webhooks.delivering(board, [webhook], said.append):
+        begun(board, "a")
+        board.emit(event_type="note", message="1")
+        until(lambda: notes(endpoint) == ["1"])
+    assert said == ["a: KeyError came between; it is tried again"]
+
+
+@ON_A_FILE
+def test_an_answer_that_repeats_the_request_tells_nobody_address_and_signature(
+    board: Coordinator, endpoint: Endpoint
+) -> None:
+    def echo(handler: BaseHTTPRequestHandler) -> None:
+        handler.wfile.write(f"{handler.path} {handler.headers['webhook-signature']}\r\n\r\n".encode())
+
+    endpoint.instead = echo
+    with pytest.raises(errors.NotDelivered) as told:
+        webhooks.try_out(webhooks.Webhook("a", f"{endpoint.url}/hidden", KEY))
+    assert told.value.message == "a was not delivered: no answer: BadStatusLine"
 
 
 def notes(endpoint: Endpoint) -> list[str]:
