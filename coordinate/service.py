@@ -375,13 +375,13 @@ class Coordinator:
                 return [found]
             if found.handled_at is None or found.response_seq <= after:
                 return []
-            return [
-                self._perform(
-                    lambda tx: deliveries.collect(tx, ask=ask, full=full, agent=name, session=run),
-                    writes=True,
-                    session=run,
-                )
-            ]
+            found = self._perform(
+                lambda tx: deliveries.collect(tx, ask=ask, full=full, agent=name, session=run),
+                writes=True,
+                session=run,
+            )
+            # Between the two looks the human may have taken the response back.
+            return [] if found.response is None and found.closed_at is None else [found]
 
         found = self._until(look, wait)
         return found[0] if found else None

@@ -205,6 +205,16 @@ def test_a_pickup_wins_against_a_withdrawal_and_the_word_survives(board_url: str
     assert set(take_back_while_picked_up(board_url, 100)) == {"", "already_seen"}
 
 
+def test_a_wait_that_meets_a_withdrawal_goes_on_waiting(board_url: str) -> None:
+    """It returns a response, or in vain; never an ask that is open again."""
+    asked = ask_many(board_url, 40, first="word")
+    waits: list[Call] = [("wait_ask", {"ask": ask, "agent": "alice", "wait": 0.05}) for ask in asked]
+    take_back: list[Call] = [("withdraw_response", {"ask": ask, "agent": "ann"}) for ask in asked]
+    for waited, back in arena.rounds(board_url, waits, take_back):
+        assert (waited.value is None) == (back.code == "")
+        assert waited.value is None or waited.value.response is not None
+
+
 def test_without_its_guard_a_word_is_taken_back_from_who_was_handed_it(noticed: Noticed) -> None:
     guard = arena.cut("ask_take_back", r" AND asks\.delivered_seq < asks\.response_seq")
     noticed(lambda url: take_back_while_picked_up(url, 20, guard))
