@@ -415,7 +415,7 @@ def test_a_task_is_followed_while_others_work_on_it(visit: Visit, board: Coordin
     assert claim is not None
     board.complete(handle=claim, result="logo.svg")
     expect(page.locator("#head")).to_contain_text("logo.svg")
-    expect(page.locator("#history")).to_contain_text("COMPLETE")
+    expect(page.locator("#history")).to_contain_text("complete")
     for to, says in {
         "who": "wendy",
         "log": "task.completed",
@@ -519,3 +519,38 @@ def test_a_page_whose_server_is_gone_says_so_and_one_that_is_signed_out_leads_to
         page.get_by_label("Token").fill(server.secrets["human"])
         page.get_by_role("button", name="Sign in").click()
         expect(page.get_by_label("Your words on ASK-1")).to_have_value("mine")
+
+
+@ON_A_FILE
+def test_a_person_passes_and_refuses_reviews_and_the_log_tells_what_was_said(visit: Visit, board: Coordinator) -> None:
+    for title in ("Draw the logo", "Print it", "My own"):
+        board.dispatch(title=title, role="worker")
+        worker = board.acting(agent="hugo") if title == "My own" else board
+        claim = worker.claim_next(role="worker")
+        assert claim is not None
+        worker.complete(handle=claim, review=True, result=f"{title}: done")
+    page, _ = visit()
+    expect(page.locator("#reviews article")).to_have_count(3)
+    one = page.locator("#review-TASK-1")
+    expect(one).to_contain_text("Draw the logo: done")
+    expect(one).to_contain_text("alice handed it in")
+    one.get_by_role("button", name="Reject").click()
+    expect(one.get_by_label("Your words on TASK-1")).to_be_focused()
+    page.keyboard.type("not round")
+    page.keyboard.press("Control+Enter")
+    one.get_by_role("button", name="Reject").click()
+    expect(one).to_have_count(0)
+    task = board.view(task="TASK-1")
+    assert (task.task.status, task.notes[0].content) == ("TODO", "not round")
+    page.locator("#review-TASK-3").get_by_role("button", name="Approve").click()
+    expect(page.locator("#said")).to_contain_text("hugo worked on TASK-3")
+    page.locator("#review-TASK-2 a.id").click()
+    page.get_by_role("button", name="Approve").click()
+    expect(page.locator("#head .mark")).to_have_text("done")
+    board.ask(title="Which colour?", **DECISION)
+    board.acting(agent="ada").respond(ask="ASK-1", choice="red", text="the dark one")
+    page.goto(page.url.replace("/tasks/TASK-2", "/log"))
+    for line in ("Draw the logo hugo “not round”", "ada answered red “the dark one”"):
+        expect(page.locator("main")).to_contain_text(line.replace("“", "").replace("”", ""))
+    page.locator("#to-you").click()
+    expect(page.locator("#said-ASK-1")).to_have_count(0)

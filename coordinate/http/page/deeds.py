@@ -110,12 +110,22 @@ def annotate(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
     return "annotate", {"ask": ask, "text": form.get("text", "")}, f"Said beside {ask}"
 
 
-# --- words beside tasks and rows --------------------------------------------------------------------------------------
+# --- reviews, and words beside tasks and rows -------------------------------------------------------------------------
 
 
 def comment(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
     task = _need(form, "task")
     return "comment", {"task": task, "text": form.get("text", "")}, f"Noted on {task}"
+
+
+def approve(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
+    task = _need(form, "task")
+    return "approve", {"task": task, "note": form.get("text", "")}, f"Approved {task}"
+
+
+def reject(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
+    task = _need(form, "task")
+    return "reject", {"task": task, "reason": form.get("text", "")}, f"Sent {task} back to the queue"
 
 
 def beside(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
@@ -131,5 +141,7 @@ DEEDS: dict[str, Deed] = {
     "dismiss": dismiss,
     "annotate": annotate,
     "comment": comment,
+    "approve": approve,
+    "reject": reject,
     "beside": beside,
 }

@@ -9,16 +9,19 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from coordinate import inputs
+from coordinate import inputs, records
+from coordinate.errors import CoordinateError
 from coordinate.http.gate import caller_of
 from coordinate.http.page import charts
 from coordinate.http.page.answers import Values, asked, number, shown
-from coordinate.http.page.words import HERE
-from coordinate.records import Ask, Lease, Session, Task
+from coordinate.http.page.words import HERE, place
+from coordinate.operations import operations
+from coordinate.records import Ask, Event, Lease, Session, Task
 from coordinate.service import Coordinator
 from coordinate.states import BLOCKED, DONE, FINAL, IN_PROGRESS, IN_REVIEW, TODO
 
 URGENT_MAX = 30
+REVIEWS_MAX = 30
 ANSWERED_MAX = 20
 SAID_MAX = 200
 COLUMNS = (TODO, IN_PROGRESS, BLOCKED, IN_REVIEW, DONE)
@@ -27,7 +30,6 @@ FINISHED_MAX = 200
 BOARDS_MAX = 100
 PEOPLE_MAX = 200
 SESSIONS_SHOWN = 3
-EVENTS_ON_A_TASK = 10
 DRAWN_MAX = 1_000
 PAGE = 50
 
@@ -52,7 +54,7 @@ def routes() -> list[BaseRoute]:
 
 
 def needs_you(board: Coordinator, request: Request) -> Values:
-    """Asks in order of urgency, what sleeps, and what became of the answers."""
+    """Asks in order of urgency, reviews, what sleeps, and what became of the answers."""
     project = asked(request, "project")
     now = board.now()
     urgent = board.urgent_asks(project=project, limit=URGENT_MAX)
@@ -63,6 +65,7 @@ def needs_you(board: Coordinator, request: Request) -> Values:
     )
     return {
         "urgent": urgent,
+        "reviews": _reviews(board, request, project),
         "needing": board.attention_count(project=project),
         "asleep": board.list_asks(snoozed=True, project=project, limit=PAGE),
         "said": sorted(own, key=lambda each: each.handled_at or now, reverse=True)[:PAGE],
@@ -74,6 +77,14 @@ def needs_you(board: Coordinator, request: Request) -> Values:
         ],
         "tasks": _titles(board, [each.surface_id for each in urgent if each.surface == "task"]),
     }
+
+
+def _reviews(board: Coordinator, request: Request, project: str | None) -> list[Task]:
+    """What waits for a review by whoever may pass it; what a person is asked to approve is among the asks."""
+    if not operations()["approve"].allows(caller_of(request).role):
+        return []
+    found = board.list_tasks(status=IN_REVIEW, project=project, limit=REVIEWS_MAX).tasks
+    return [each for each in found if each.ask_id is None]
 
 
 def _titles(board: Coordinator, tasks: list[str]) -> dict[str, str]:
@@ -164,7 +175,6 @@ def task(board: Coordinator, request: Request) -> Values:
         "why": board.why(task=name),
         "asks": _asks_on(board, view.task),
         "leases": board.list_leases(task=name, limit=PAGE),
-        "events": board.list_events(ref=name, limit=EVENTS_ON_A_TASK)[::-1],
         "notes_before": notes_before,
     }
 
@@ -231,7 +241,21 @@ def log(board: Coordinator, request: Request) -> Values:
             before=before,
             limit=PAGE,
         )[::-1]
-    return {"events": found, "filters": filters, "more": found[-1].id if len(found) == PAGE else None}
+    more = found[-1].id if len(found) == PAGE else None
+    return {"events": found, "said": _said(board, found), "filters": filters, "more": more}
+
+
+def _said(board: Coordinator, events: Sequence[Event]) -> dict[tuple[str, str], records.Response]:
+    """What humans said, by ask and number: the events name it, and do not hold the words."""
+    asks = dict.fromkeys(str(each.ref) for each in events if "response_seq" in each.payload and place(each.ref))
+    found: dict[tuple[str, str], records.Response] = {}
+    for name in asks:
+        try:
+            responses = board.show_ask(ask=name).responses
+        except CoordinateError:  # anybody may emit an event about anything
+            continue
+        found |= {(name, str(each.seq)): each for each in responses}
+    return found
 
 
 def figures(board: Coordinator, request: Request) -> Values:

@@ -350,7 +350,8 @@
     if (event.repeat && key !== "j" && key !== "k" && !target.matches("input, textarea, select")) return;
     if (key === "Enter" && (event.ctrlKey || event.metaKey) && target.matches("textarea")) {
       event.preventDefault();
-      target.form.requestSubmit($("[data-act=answer], button:not([name])", target.form));
+      const by = $("[data-act=answer], button:not([name])", target.form);
+      if (by) target.form.requestSubmit(by); // a verdict is pressed
       return;
     }
     if (event.ctrlKey || event.metaKey || event.altKey || $("dialog[open]")) return;
