@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from coordinate import checkup, config, counters, errors, events, inputs, leases
+from coordinate.db import fence
 from coordinate.db.dialect import adopt_connection, is_postgres, join_transaction, open_engine
 from coordinate.db.engine import RETRY_SECONDS, Borrowed, Database, Tx
 from coordinate.fleet import agents, locks, scopes, tokens, worktrees
@@ -876,9 +877,22 @@ def restore(source: str | Path, target: str | Path | None = None, *, replace: bo
 def settle(target: str | Path | None = None) -> Settled:
     """After a board was put back to an earlier day by other means (pg_restore, a copied file): see `restore`.
 
-    Stop the agents first. On Postgres it needs the owner's role, since sequences are raised.
+    Stop the agents first: whatever is held ends, also on a board that nobody put back. On Postgres it needs the role
+    that owns the tables (`PermissionDenied`). A backup that was made while the board moved, or after, is refused with
+    `InvalidState` until that move is undone.
     """
+    place = config.locate(None if target is None else str(target))
+    if is_postgres(place.target):
+        from coordinate.db.server import require_owner
+
+        require_owner(place.target)
     with connect(target) as coordinator:
+        row, _ = coordinator.database.perform(lambda tx: tx.one("move_state"), writes=False)
+        if (fenced := fence.stops(row)) is not None:
+            raise errors.InvalidState(
+                f"the fence of a move is up: {fenced.message}",
+                hint="if this came back with a backup: coordinate db move --undo, then settle it",
+            )
         return coordinator._perform(lambda tx: ending.settle(tx, known=False), writes=True)
 
 

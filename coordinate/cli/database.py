@@ -148,7 +148,8 @@ def backup(call: Call, file: str) -> None:
 @click.argument("file", metavar="FILE", required=False)
 @click.option("--replace", is_flag=True, help="A board that is there is meant; it is kept beside the new one.")
 @click.option("--settle", is_flag=True, help="No FILE: the board was put back by other means, such as pg_restore.")
-def restore(call: Call, file: str | None, replace: bool, settle: bool) -> None:
+@click.option("--yes", is_flag=True, help="With --settle: it was put back indeed, and the agents are stopped.")
+def restore(call: Call, file: str | None, replace: bool, settle: bool, yes: bool) -> None:
     """Put a backup in the place of a SQLite board, in one step, and let nothing of the later days come twice.
 
     Every claim, lease and lock of the backup ends, since nobody can tell who holds what since then; and all numbers go
@@ -157,8 +158,14 @@ def restore(call: Call, file: str | None, replace: bool, settle: bool) -> None:
     from coordinate import errors, service
     from coordinate.db import dialect, server
 
-    if settle == (file is not None) or (settle and replace):
+    if settle == (file is not None) or (settle and replace) or (yes and not settle):
         raise click.UsageError("name a FILE to restore, or say --settle")
+    if settle and not yes:
+        raise errors.InvalidInput(
+            "settling ends every claim, lease and lock of this board, and lets its numbers leap",
+            hint="only for a board that was just put back, while no agent runs: then say --yes too",
+            field="yes",
+        )
     if settle:
         call.show(service.settle(call.target()))
         return

@@ -13,9 +13,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
 
 from coordinate import errors
-from coordinate.db import dialect, knowledge
+from coordinate.db import dialect, fence, knowledge
+from coordinate.db.engine import Database, Tx
 
 # How many of those beside a board are kept.
 KEPT = 3
@@ -34,9 +36,12 @@ class Copied:
 def export(board: Path, file: Path) -> Copied:
     """Copy a board into a new file, while others read and write; it holds all that was committed before the call.
 
-    Raises `NoBoard`, `NotABoard` (other tables, or damaged), `NotEmpty` when the file is there already.
+    Raises `NoBoard`, `NotABoard` (other tables, or damaged), `NotEmpty` when the file is there already; `Moved` and
+    `Moving` where a move's fence is up.
     """
     refuse_what_is_no_board(board, str(board))
+    if (elsewhere := fence.stops(standing_of_move(board))) is not None:
+        raise elsewhere  # a copy of this would be no backup of the board
     if file.exists():
         raise errors.NotEmpty(f"{file} is there already", hint="name a new file: a backup never replaces one")
     partial = file.with_name(f".{file.name}.{token_hex(4)}.partial")
@@ -83,6 +88,14 @@ def refuse_what_is_no_board(board: Path, where: str) -> None:
         connection.close()
     if knowledge.VERSION_TABLE not in tables:
         raise knowledge.without_version(tables, where)
+
+
+def standing_of_move(board: Path) -> Any:
+    """The row of a move, if there is one; an older schema has no table for it."""
+    engine = dialect.SQLite(str(board))
+    with closing(engine.connect()) as connection:
+        tables, _ = engine.look_around(connection)
+        return Tx(Database(engine), connection).one("move_state") if "board_move" in tables else None
 
 
 def copy(board: Path, partial: Path) -> dict[str, int]:

@@ -455,6 +455,19 @@ _LOST = ("08", "57P01", "57P02", "57P03", "57P05", "25P03", "53300")
 _SECRETS = ("password", "sslpassword", "scram_client_key", "scram_server_key", "oauth_client_secret")
 _FILES_OF_SECRETS = ("passfile", "sslkey", "sslkeylogfile")
 
+# Boards in other schemas than the one that is used: whether search_path names it, whether this role may use it, and
+# whether anybody chose that search_path. Everybody may read the catalog.
+_ELSEWHERE = f"""
+    SELECT n.nspname::text,
+           EXISTS (SELECT FROM regexp_split_to_table(current_setting('search_path'), ' *, *') p(name)
+                    WHERE p.name IN (n.nspname::text, quote_ident(n.nspname))
+                       OR (p.name = '"$user"' AND n.nspname = current_user)),
+           has_schema_privilege(n.oid, 'USAGE'),
+           (SELECT source NOT IN ('default', 'configuration file') FROM pg_settings WHERE name = 'search_path')
+      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE c.relname = '{VERSION_TABLE}' AND c.relkind = 'r' AND n.nspname IS DISTINCT FROM current_schema()
+     ORDER BY 1"""
+
 # What the server says when another try cannot help; libpq hands no code along with a refused connection.
 _HOPELESS = (
     "authentication",
@@ -689,10 +702,34 @@ class Postgres:
         # A pooler does not say which server it will be; in transaction mode that may be another each time.
         if self._prepares and server == connection.info.backend_pid:
             connection.prepare_threshold = _PREPARE_AT
-        if home is None:
-            return [], ""
         found = self.execute(connection, "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()", [])
-        return [row[0] for row in found], str(home)
+        tables = [row[0] for row in found]
+        if VERSION_TABLE not in tables:
+            self.refuse_a_board_elsewhere(connection)
+        return tables, str(home or "")
+
+    def refuse_a_board_elsewhere(self, connection: Any) -> None:
+        """Where this role finds no board: raise when one is in a schema that its `search_path` names and it may not
+        use; or when nobody chose a schema and there is one in another, since a second board would be made in `public`.
+        """
+        found = self.execute(connection, _ELSEWHERE, []).fetchall()
+        hidden = [schema for schema, named, usable, _ in found if named and not usable]
+        if hidden:
+            role = self.execute(connection, "SELECT quote_ident(current_user)", []).fetchone()[0]
+            raise errors.PermissionDenied(
+                f"{self.describe()} has a board in schema {hidden[0]}, which the role {role} may not use",
+                hint=f"its owner can grant it: coordinate db grant {role} prints how",
+                schema=hidden[0],
+            )
+        others = [schema for schema, _, _, chosen in found if not chosen]
+        if others:
+            raise errors.NoBoard(
+                f"{self.describe()} has a board in schema {', '.join(others)}, and this role's search_path was never"
+                " set: it leads elsewhere",
+                hint=f"ALTER ROLE … SET search_path = {others[0]}, or an address that ends in"
+                f" ?options=-csearch_path%3D{others[0]}; a second board in public is asked for by that name",
+                schemas=others,
+            )
 
     def wait(self, seconds: float) -> None:
         """LISTEN on a connection of its own; where a pooler swallows it, look every 2 seconds."""

@@ -264,7 +264,7 @@ _RIGHTS = f"""
      CROSS JOIN (VALUES ('SELECT'), ('INSERT'), ('UPDATE'), ('DELETE')) r(needed)
      WHERE {_HERE} AND c.relkind = 'r' AND NOT has_table_privilege(c.oid, r.needed)
        AND c.relname IN ({", ".join(f"'{name}'" for name in sorted(schema.metadata.tables))})
-       AND (c.relname <> 'schema_window' OR r.needed = 'SELECT')
+       AND (c.relname NOT IN ('schema_window', 'board_move') OR r.needed = 'SELECT')
     UNION ALL
     SELECT p.proname, 'EXECUTE' FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
      WHERE {_HERE} AND p.proname = 'coordinate_number_events' AND NOT has_function_privilege(p.oid, 'EXECUTE')

@@ -93,7 +93,7 @@ def _migrate(context: Any, verb: str, target: str) -> None:
             if ours.name == "sqlite":
                 _migrate_sqlite(context, verb, connection, ours.describe())
             else:
-                _migrate_postgres(context, verb, connection, ours.describe())
+                _migrate_postgres(context, verb, connection, ours)
     finally:
         engine.dispose()
 
@@ -143,8 +143,14 @@ def _migrate_sqlite(context: Any, verb: str, connection: Connection, where: str)
             )
 
 
-def _migrate_postgres(context: Any, verb: str, connection: Connection, where: str) -> None:
-    home = connection.execute(text("SELECT current_schema()")).scalar()
+def _migrate_postgres(context: Any, verb: str, connection: Connection, ours: dialect.Engine) -> None:
+    where = ours.describe()
+    home, is_there = connection.execute(
+        text("SELECT current_schema(), to_regclass(quote_ident(current_schema()) || :table) IS NOT NULL"),
+        {"table": f".{schema.VERSION_TABLE}"},
+    ).one()
+    if verb in MOVES and not is_there and isinstance(ours, dialect.Postgres):
+        ours.refuse_a_board_elsewhere(_driver(connection))
     if home is None:
         raise errors.NotABoard(
             f"{where} has no schema in its search_path that this role may use",

@@ -7,6 +7,7 @@ that was ever given out is given out again.
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -36,8 +37,8 @@ def replacing(source: Path, board: Path, *, replace: bool) -> Iterator[Replacing
     """Fill the board from the backup; what the block does to it is part of the same transaction, then it is committed.
 
     A backup of an older schema is upgraded on the way, in a copy. Raises `NotEmpty` when there is a board already and
-    `replace` does not say that this is meant, `Moved` or `Moving` when nobody may write there, `NotABoard` when either
-    is none, `SchemaAhead`.
+    `replace` does not say that this is meant, `Moved` or `Moving` when nobody may write there, `InvalidState` when the
+    backup is of a board that moved, `NotABoard` when either is none, `SchemaAhead`.
     """
     if board.exists() and source.exists() and source.samefile(board):
         raise errors.InvalidInput(f"{source} is the board itself", hint="name a backup", field="file")
@@ -70,12 +71,23 @@ def _copy_at_head(source: Path, copy: Path) -> Path:
         raise errors.NotFound(f"there is no file {source}", hint="name a backup that is there")
     backup.copy(source, copy)
     backup.refuse_what_is_no_board(copy, str(source))
+    _refuse_a_fenced_backup(copy, source)
     standing = migrate.current(str(copy))
     if not standing.at_head and set(standing.revisions) <= set(knowledge.REVISIONS):
         migrate.upgrade(str(copy))
         standing = migrate.current(str(copy))
     knowledge.judge(list(standing.revisions), standing.window, str(source), [])
     return copy
+
+
+def _refuse_a_fenced_backup(copy: Path, source: Path) -> None:
+    """A copy of a board that was moving, or had moved, would refuse every writer, or send them elsewhere."""
+    if (fenced := fence.stops(backup.standing_of_move(copy))) is not None:
+        raise errors.InvalidState(
+            f"{source} is no backup of a board at work: {fenced.message}",
+            hint="take an older backup, or one of the board where it is; or give that move up in this copy first:"
+            f" coordinate db move --undo --from {shlex.quote(str(source))}; nothing was changed",
+        )
 
 
 def _set_aside_what_cannot_be_read(board: Path, *, replace: bool) -> str | None:

@@ -6,14 +6,17 @@ Nothing here changes anything: a DBA reads what is printed, and runs it or not.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from coordinate import errors
 from coordinate.db import dialect, schema
 
-# What is recorded of the schema's age is for migrations to write.
-READ_ONLY = (schema.VERSION_TABLE, schema.schema_window.name)
+# What is recorded of the schema's age is for migrations to write, and where the board is, for a move.
+READ_ONLY = (schema.VERSION_TABLE, schema.schema_window.name, schema.board_move.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,20 +31,31 @@ class Home:
 def home_of(target: str) -> Home:
     """Ask the server. Raises `NoBoard` when there are no tables of a board, `Unreachable`."""
     engine = _engine(target)
-    try:
-        connection = engine.connect()
-    except dialect.Interrupted as interrupted:
-        raise interrupted.error from None
-    try:
+    with _session(engine) as connection:
         found = connection.execute(
             "SELECT current_database(), schemaname, tableowner FROM pg_tables"
             f" WHERE schemaname = current_schema() AND tablename = '{schema.VERSION_TABLE}'"
         ).fetchone()
-    finally:
-        engine.close(connection)
+        if found is None:
+            engine.refuse_a_board_elsewhere(connection)
     if found is None:
-        raise errors.NoBoard(f"{engine.describe()} holds no board", hint="make one: coordinate db upgrade")
+        raise errors.NoBoard(
+            f"{engine.describe()} holds no board yet, so that there are no tables to speak of",
+            hint="make it as the role that shall own it: coordinate db upgrade; then this again",
+        )
     return Home(*found)
+
+
+def require_owner(target: str) -> None:
+    """Raise `PermissionDenied` unless this role owns the board's tables, as a member at least."""
+    home = home_of(target)
+    with _session(_engine(target)) as connection:
+        owns, role = connection.execute("SELECT pg_has_role($1, 'USAGE'), current_user", [home.owner]).fetchone()
+    if not owns:
+        raise errors.PermissionDenied(
+            f"the tables belong to {home.owner}, and this is for their owner; you are {role}",
+            hint="nothing was changed",
+        )
 
 
 def grants(home: Home, role: str) -> str:
@@ -53,19 +67,23 @@ def grants(home: Home, role: str) -> str:
     serial = [f"{name}_id_seq" for name, id_ in ids if id_ is not None and id_.identity is not None]
     sequences = "SEQUENCE " + ", ".join(f"{here}.{quoted(name)}" for name in serial)
     read = ", ".join(f"{here}.{quoted(name)}" for name in READ_ONLY)
+    finds = f"ALTER ROLE {to} IN DATABASE {quoted(home.database)} SET search_path = {here};"
     return "\n".join(
         [
             f"GRANT USAGE ON SCHEMA {here} TO {to};",
             f"GRANT SELECT, INSERT, UPDATE, DELETE ON {written} TO {to};",
             f"GRANT SELECT ON {read} TO {to};",
+            "-- For migrations and moves alone, whatever was granted on all tables before:",
+            f"REVOKE INSERT, UPDATE, DELETE ON {read} FROM {to};",
             f"GRANT EXECUTE ON FUNCTION {here}.coordinate_number_events(bigint) TO {to};",
             "-- Ids are identities and need no grant; adoption of another board raises them:",
             f"GRANT SELECT, UPDATE ON {sequences} TO {to};",
             "-- Tables that a later upgrade adds:",
             f"ALTER DEFAULT PRIVILEGES FOR ROLE {owner} IN SCHEMA {here}"
             f" GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO {to};",
-            "-- Where the program finds the board, unless its address says so:",
-            f"ALTER ROLE {to} IN DATABASE {quoted(home.database)} SET search_path = {here};",
+            "-- Where the program finds the board, unless its address says so. Not for the owner of the tables:",
+            "-- a superuser, or a role with CREATEROLE that may alter this one, runs it, in a session of its own:",
+            *(f"-- {line}" for line in finds.splitlines()),
             "",
         ]
     )
@@ -83,9 +101,28 @@ def dump_command(target: str, file: Path) -> str:
 
 
 def restore_command(target: str, file: Path) -> str:
-    """The call of pg_restore that puts such a file into a database."""
-    options = ["--exit-on-error", "--single-transaction", "--no-owner"]
+    """The call of pg_restore that puts such a file into a schema that is there and empty.
+
+    So named it makes no schema, for which the owner of the tables would need a right on the database.
+    """
+    options = ["--exit-on-error", "--single-transaction", "--no-owner", f"--schema={schema_of(target)}"]
     return shlex.join(["pg_restore", *options, f"--dbname={_engine(target).address()}", str(file)])
+
+
+def schema_of(target: str) -> str:
+    """Where everything goes: the first schema of `search_path` that is there."""
+    with _session(_engine(target)) as connection:
+        return str(connection.execute("SELECT coalesce(current_schema(), 'public')").fetchone()[0])
+
+
+@contextmanager
+def _session(engine: dialect.Postgres) -> Iterator[Any]:
+    try:
+        connection = engine.connect()
+    except dialect.Interrupted as interrupted:
+        raise interrupted.error from None
+    with closing(connection):
+        yield connection
 
 
 def _engine(target: str) -> dialect.Postgres:

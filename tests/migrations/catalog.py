@@ -187,7 +187,7 @@ def run_script(url: str, script: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def fill(url: str) -> None:
+def fill(url: str, *, owner: str | None = None) -> None:
     """Put rows into every table of a board at head by using it: each status, each outcome, each kind of note."""
     with coordinate.connect(url, agent="alice") as alice, coordinate.connect(url, agent="bob") as bob:
         alice.set_project_defaults(name="default", lease_seconds=600, max_attempts=3)
@@ -225,7 +225,7 @@ def fill(url: str) -> None:
         run(url, "UPDATE events SET created_at = (SELECT min(created_at) FROM tasks) WHERE event_type = 'gone'")
         assert alice.prune().events_deleted >= 1
         came = "1, '5a', 'arrived', '/board.db', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:01.000Z'"
-        run(url, f"INSERT INTO board_move (id, move, state, address, fenced_at, opened_at) VALUES ({came})")
+        run(owner or url, f"INSERT INTO board_move (id, move, state, address, fenced_at, opened_at) VALUES ({came})")
     empty = [table for table, (count, _) in rows(url).items() if count == 0]
     assert empty == [], f"nothing was written to {empty}"
 

@@ -166,13 +166,17 @@ def test_the_printed_grants_are_enough_for_the_program_and_for_nothing_else(post
             migrate.upgrade(as_dba)
             printed = Command(as_dba, tmp_path)("db", "grant", app).out
             assert "ALL TABLES" not in printed
-            run_script(url, printed)
+            run_script(as_dba, printed)
+            finds = printed.split("-- ALTER ROLE", 1)[1].replace("\n-- ", "\n")
+            run_script(url, "ALTER ROLE" + finds)
             run(as_dba, "CREATE TABLE later (id integer)")
             run(as_app, "INSERT INTO later VALUES (1)")
-            fill(as_app)
+            fill(as_app, owner=as_dba)
             for refused in (
                 "CREATE TABLE mine (id int)",
                 "UPDATE schema_window SET revision = 'x'",
+                "UPDATE coordinate_version SET version_num = 'x'",
+                "DELETE FROM board_move",
                 "DROP TABLE tasks",
             ):
                 with pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -180,6 +184,33 @@ def test_the_printed_grants_are_enough_for_the_program_and_for_nothing_else(post
     finally:
         for role in (dba, app):
             run(postgres.url, f"DROP ROLE {server.quoted(role)}")
+
+
+def test_a_role_that_is_led_past_a_board_is_told_and_makes_no_second_one(postgres: Server, tmp_path: Path) -> None:
+    """PG-15: in the layout that the page prints; without USAGE, and without a search_path that anybody chose."""
+    run(postgres.url, "CREATE ROLE keeper LOGIN PASSWORD 'pw'", "CREATE ROLE guest LOGIN PASSWORD 'pw'")
+    try:
+        with postgres.database() as url:
+            run(url, "CREATE SCHEMA board AUTHORIZATION keeper", "GRANT CREATE ON SCHEMA public TO guest")
+            as_keeper = with_user(url, "keeper", "pw") + "&options=-csearch_path%3Dboard"
+            as_guest = with_user(url, "guest", "pw")
+            call = Command(as_keeper, tmp_path)
+            assert "db upgrade" in call("db", "grant", "guest").error["hint"], "nothing is there yet"
+            migrate.upgrade(as_keeper)
+            for verb in (("db", "upgrade"), ("task", "list"), ("db", "grant", "guest")):
+                told = call(*verb, "--db", as_guest).error
+                assert (told["code"], told["schemas"]) == ("no_board", ["board"]), verb
+                told = call(*verb, "--db", as_guest + "&options=-csearch_path%3Dboard,public").error
+                assert (told["code"], told["schema"]) == ("permission_denied", "board"), verb
+            assert run(url, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == [(0,)]
+            run(url, "GRANT USAGE ON SCHEMA board TO guest")
+            told = call("db", "upgrade", "--db", as_guest + "&options=-csearch_path%3Dboard").error
+            assert told["code"] == "permission_denied"
+            assert call("db", "upgrade", "--db", as_guest + "&options=-csearch_path%3Dpublic").status == 0, (
+                "it was said"
+            )
+    finally:
+        run(postgres.url, "DROP ROLE guest", "DROP ROLE keeper")
 
 
 def test_a_file_has_no_roles_to_grant_to(board_file: Path, tmp_path: Path) -> None:
@@ -384,7 +415,7 @@ def test_no_command_for_operators_shows_a_secret(tmp_path: Path) -> None:
         ("backup", "new.dump"),
         ("grant", "app"),
         ("restore", "x.dump"),
-        ("restore", "--settle"),
+        ("restore", "--settle", "--yes"),
         ("check", "--wait", "0s"),
     ]
     for url in ("postgresql://u:hun%40ter2@127.0.0.1:1/n?sslpassword=hun%40ter2", "postgresql://u:hun@ter2@h:x/n"):

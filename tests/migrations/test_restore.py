@@ -7,6 +7,7 @@ import os
 import random
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import time
@@ -17,11 +18,12 @@ import pytest
 
 import coordinate
 from coordinate import errors, service
-from coordinate.db import backup, migrate, move
+from coordinate.db import backup, migrate, move, server
 from tests.doors.command import Command
-from tests.migrations.catalog import catalog, fill, path_of, rows, run
-from tests.postgres import Server, answer, local_binaries, major_version, wheel_binaries
-from tests.tables import assert_sound
+from tests.migrations.catalog import catalog, fill, path_of, rows, run, run_script
+from tests.postgres import Server, answer, local_binaries, major_version, wheel_binaries, with_user
+from tests.races import arena
+from tests.tables import as_owner, assert_sound
 
 FORK = multiprocessing.get_context("fork")
 
@@ -149,7 +151,12 @@ def test_a_board_put_back_by_other_means_is_settled(board_url: str, tmp_path: Pa
     """What follows pg_restore, or a file that was copied by hand."""
     fill(board_url)
     before = numbers(board_url)
-    told = Command(board_url, tmp_path)("db", "restore", "--settle").json
+    board_url = as_owner(board_url)
+    call = Command(board_url, tmp_path)
+    asked = call("db", "restore", "--settle")
+    assert (asked.status, asked.error["field"]) == (2, "yes"), "it cannot tell a board that nobody put back"
+    assert numbers(board_url) == before
+    told = call("db", "restore", "--settle", "--yes").json
     assert told["claims_ended"] > 0
     with coordinate.connect(board_url, agent="alice") as c:
         events = c.next_events(consumer="reader").events
@@ -208,6 +215,63 @@ def test_a_board_that_has_moved_is_not_put_back_under_those_who_were_sent_on(
     assert service.restore(made, tmp_path / "beside.db").settled.claims_ended > 0
 
 
+def test_a_copy_of_a_moved_board_is_no_backup(board_file: Path, tmp_path: Path) -> None:
+    """Neither made nor put back, and nothing is left behind; once the move is undone in the copy it will do."""
+    shutil.copy(board_file, tmp_path / "before.db")
+    move.move(str(board_file), str(tmp_path / "there.db"))
+    copy = Path(shutil.copy(board_file, tmp_path / "by-hand.db"))
+    there = {path.name for path in tmp_path.iterdir()}
+    call = Command(str(board_file), tmp_path)
+    assert call("db", "backup", "new.db").error["code"] == "moved"
+    refused = call("db", "restore", str(copy), "--db", "fresh.db")
+    assert (refused.status, refused.error["code"]) == (2, "invalid_state")
+    assert "there.db" in refused.error["error"]
+    assert {path.name for path in tmp_path.iterdir()} - there <= {"by-hand.db-shm", "by-hand.db-wal"}
+
+
+def test_a_board_that_came_back_in_the_middle_of_a_move_is_told_and_undone(
+    lived_elsewhere: str, tmp_path: Path
+) -> None:
+    """A dump made between the fence and the copy: the doctor names it, settling waits for the undo."""
+    url = lived_elsewhere
+    call = Command(url, tmp_path)
+    told = call("db", "restore", "--settle", "--yes").error
+    assert told["code"] == "invalid_state"
+    assert "db move --undo" in told["hint"]
+    assert call("db", "move", "--undo").json["state"] == "undone"
+    assert call("db", "restore", "--settle", "--yes").status == 0
+
+
+@pytest.fixture
+def lived_elsewhere(db_url: str, tmp_path: Path) -> str:
+    """A board as a dump brings it back that was made while it moved to a place that is gone since."""
+    migrate.upgrade(db_url)
+    fill(db_url)
+    (ended,) = arena.run(
+        [lambda go: move.move(db_url, str(tmp_path / "gone.db"), progress=lambda *_: arena.kill_myself())]
+    )
+    assert ended == arena.KILLED
+    for left in tmp_path.glob("gone.db*"):
+        left.unlink()
+    return db_url
+
+
+def test_only_the_owner_of_the_tables_settles(pg_url: str, postgres: Server) -> None:
+    migrate.upgrade(pg_url)
+    fill(pg_url)
+    before = rows(pg_url)
+    run(postgres.url, "CREATE ROLE clerk LOGIN PASSWORD 'pw'")
+    try:
+        printed = server.grants(server.home_of(pg_url), "clerk")
+        run_script(pg_url, printed)
+        with pytest.raises(errors.PermissionDenied, match="for their owner"):
+            service.settle(with_user(pg_url, "clerk", "pw"))
+        assert rows(pg_url) == before
+    finally:
+        run(pg_url, "DROP OWNED BY clerk")
+        run(postgres.url, "DROP ROLE clerk")
+
+
 def test_on_postgres_the_refusal_shows_the_way(pg_url: str, tmp_path: Path) -> None:
     migrate.upgrade(pg_url)
     told = Command(pg_url, tmp_path)("db", "restore", "x.dump").error
@@ -218,8 +282,8 @@ def test_on_postgres_the_refusal_shows_the_way(pg_url: str, tmp_path: Path) -> N
 def test_what_the_refusals_show_backs_up_and_restores_a_board_on_postgres(postgres: Server, tmp_path: Path) -> None:
     """pg_dump and pg_restore as they are shown, then `--settle`; into another database, as after a lost server."""
     with postgres.database() as url, postgres.database() as again:
-        run(url, 'CREATE SCHEMA "Team B"')
         for each in (url, again):
+            run(each, 'CREATE SCHEMA "Team B"')
             run(each, f'ALTER DATABASE {name_of(each)} SET search_path = "Team B"')
         migrate.upgrade(url)
         fill(url)
@@ -231,7 +295,7 @@ def test_what_the_refusals_show_backs_up_and_restores_a_board_on_postgres(postgr
         run_shown(url, shown[0].replace(name_of(url), name_of(again)))
         assert rows(again) == rows(url)
         assert catalog(again) == catalog(url)
-        assert Command(again, tmp_path)("db", "restore", "--settle").json["claims_ended"] > 0
+        assert Command(again, tmp_path)("db", "restore", "--settle", "--yes").json["claims_ended"] > 0
         with coordinate.connect(again, agent="alice") as c:
             go_on(c)
             assert all(numbers(again)[name] > before[name] + 900 for name in before)
