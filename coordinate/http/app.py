@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from coordinate import __version__, inputs
 from coordinate.errors import Busy, CoordinateError, NotFound
 from coordinate.http import api
-from coordinate.http.gate import BODY_MAX, COOKIE, Gate, Refused, Rules, csrf_token, parse_form, refused, wants_page
+from coordinate.http.gate import BODY_MAX, Gate, Refused, Rules, csrf_token, parse_form, refused, wants_page
 from coordinate.http.page import answers, deeds, views
 from coordinate.http.seats import Seats
 from coordinate.mcp.calls import Calls
@@ -55,6 +55,7 @@ class Application:
             async with mcp.run(), anyio.create_task_group() as tasks:
                 tasks.start_soon(calls.feed.run)
                 tasks.start_soon(self._end_streams, calls)
+                tasks.start_soon(app.state.gate.watch)
                 yield
                 tasks.cancel_scope.cancel()
 
@@ -94,9 +95,8 @@ async def contents(request: Request) -> Response:
     """The page; for others than browsers what there is, and who signed in is told the proof to show with a change."""
     if wants_page(request.headers):
         return await views.front(request)
-    csrf = csrf_token(request) if COOKIE in request.cookies else None
     there = {"mcp": "/mcp", "api": "/api/openapi.json", "events": "/events", "metrics": "/metrics"}
-    return JSONResponse(there | {"csrf": csrf})
+    return JSONResponse(there | {"csrf": csrf_token(request) or None})
 
 
 async def nowhere(request: Request, _: Exception) -> Response:
@@ -118,7 +118,7 @@ async def otherwise(request: Request, raised: Exception) -> Response:
 
 
 async def enter(request: Request) -> Response:
-    """Sign a browser in with the key of a link, or with a token from a form; the cookie then carries it."""
+    """Sign a browser in with the key of a link, or with a token from a form; the cookie then stands for that."""
     form = parse_form(await request.body()) if request.method == "POST" else dict(request.query_params)
     secret, to = str(form.get("token") or form.get("key") or "").strip(), answers.own(form.get("to", ""), view=True)
     if not secret and request.method == "GET" and wants_page(request.headers):
@@ -126,7 +126,9 @@ async def enter(request: Request) -> Response:
     gate: Gate = request.app.state.gate
     try:
         token = await gate.token(secret)
-        lasts = None if token is None else await gate.calls.run(partial(_lasts, gate.calls.board, token))
+        lasts = SIGNED_IN_SECONDS_MAX
+        if token is not None:
+            lasts = await gate.calls.run(partial(_lasts, gate.calls.board, token))
     except CoordinateError as error:
         if not wants_page(request.headers):
             return refused(error)
@@ -134,7 +136,11 @@ async def enter(request: Request) -> Response:
         return answers.door(to, ended if "key" in form else error.message, error.http_status)
     answer = RedirectResponse(to, 303)
     # Lax: whoever follows a link from elsewhere stays signed in; what changes something shows origin and proof.
-    answer.set_cookie(COOKIE, secret, max_age=lasts, httponly=True, samesite="lax", secure=gate.rules.scheme == "https")
+    rules = gate.rules
+    gate.sign_ins.end(request.cookies.get(rules.cookie, ""))
+    cookie, until = gate.sign_ins.begin(secret, lasts), None if token is None else lasts
+    https = rules.scheme == "https"
+    answer.set_cookie(rules.cookie, cookie, max_age=until, httponly=True, samesite="lax", secure=https)
     return answer
 
 
@@ -148,7 +154,10 @@ def _lasts(board: Coordinator, token: Token) -> int:
 async def leave(request: Request) -> Response:
     """Sign out."""
     answer = RedirectResponse("/enter", 303)
-    answer.delete_cookie(COOKIE, httponly=True, samesite="lax")
+    gate: Gate = request.app.state.gate
+    gate.sign_ins.end(request.scope["state"]["sign_in"])
+    https = gate.rules.scheme == "https"
+    answer.delete_cookie(gate.rules.cookie, httponly=True, samesite="lax", secure=https)
     return answer
 
 

@@ -8,16 +8,17 @@ lies around the application: no route can stand beside it.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 import secrets
 import time
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Callable, Collection
 from functools import partial
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, parse_qsl, urlencode
 
+import anyio
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from starlette.datastructures import Headers, MutableHeaders
@@ -27,11 +28,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coordinate.errors import CoordinateError, Fact, NotAuthenticated
 from coordinate.frozen import dataclass
+from coordinate.http.signins import SignIns
 from coordinate.mcp.calls import Calls
 from coordinate.operations import Caller
 from coordinate.records import Token
 
-COOKIE = "coordinate_token"
+RECHECK_SECONDS = 5.0
+# How many requests and streams of one token are under way at once.
+AT_ONCE_MAX = 500
 BODY_MAX = 4 * 1024 * 1024
 SAFE = ("GET", "HEAD")
 METHODS = (*SAFE, "POST", "DELETE")
@@ -69,6 +73,12 @@ class Rules:
     rate: float = 200.0
     local: str = ""
     owner: str = ""
+    port: int = 0
+
+    @property
+    def cookie(self) -> str:
+        """What a browser's cookie is called: boards on one machine leave each other's alone."""
+        return f"{'__Host-' if self.scheme == 'https' else ''}coordinate_{self.port}"
 
 
 class Refused(CoordinateError):
@@ -80,8 +90,9 @@ class Refused(CoordinateError):
 
 
 def csrf_token(request: Request) -> str:
-    """The second proof of a browser's session, for a hidden field `csrf` or the header `X-CSRF-Token`."""
-    return _proof(request.cookies.get(COOKIE, ""))
+    """The second proof of a browser that signed in, for a hidden field `csrf` or the header `X-CSRF-Token`; '' for
+    whoever shows a token."""
+    return str(request.scope["state"]["proof"])
 
 
 def caller_of(request: Request) -> Caller:
@@ -98,6 +109,9 @@ class Gate:
         self.app, self.calls, self.rules = app, calls, rules
         self.rates = Rates(rules.rate)
         self.answered: dict[int, int] = {}
+        self.sign_ins = SignIns()
+        self._under_way: dict[anyio.CancelScope, tuple[Caller, Callable[[], str]]] = {}
+        self._at_once: Counter[int | None] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -105,16 +119,66 @@ class Gate:
             return
         if scope["type"] != "http":
             return  # no websocket is served here
+        scope.setdefault("state", {})
         watched = partial(self._sent, scope, send)
         try:
             receive = await self._let_in(scope, receive)
         except CoordinateError as error:
             await _turned_away(scope, error)(scope, receive, watched)
             return
-        await self.app(scope, receive, watched)
+        if "caller" in scope["state"]:
+            await self._serve(scope, receive, watched)
+        else:
+            await self.app(scope, receive, watched)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve whoever is known, for as long as he is."""
+        caller: Caller = scope["state"]["caller"]
+        if self._at_once[caller.token] >= AT_ONCE_MAX:
+            said = f"{AT_ONCE_MAX} requests of one token are under way"
+            await refused(Refused(429, "too_many_requests", said, "wait until some have ended"))(scope, receive, send)
+            return
+        self._at_once[caller.token] += 1
+        with anyio.CancelScope() as under_way:
+            self._under_way[under_way] = caller, scope["state"]["secret"]
+            try:
+                await self.app(scope, receive, send)
+            finally:
+                del self._under_way[under_way]
+                self._at_once[caller.token] -= 1
+        if not under_way.cancelled_caught:
+            return
+        if scope["state"].get("answering"):
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        else:
+            await refused(NotAuthenticated("the token has ended", hint="ask for another"))(scope, receive, send)
+
+    async def watch(self) -> None:
+        """End what is under way, a stream or a wait, for whoever signed out or whose token has ended."""
+        while True:
+            await anyio.sleep(RECHECK_SECONDS)
+            lives: dict[str, bool] = {}
+            for under_way, (caller, shown) in list(self._under_way.items()):
+                secret = shown()
+                if secret not in lives:
+                    lives[secret] = await self._lives(secret)
+                if secret and not lives[secret] and caller.token is not None:
+                    self.calls.ended.add(caller.token)
+                if not lives[secret] and under_way in self._under_way:
+                    under_way.cancel()
+
+    async def _lives(self, secret: str) -> bool:
+        try:
+            await self.token(secret)
+        except NotAuthenticated:
+            return False
+        except Exception:  # the board is busy or away, and a token has not ended by that
+            return True
+        return True
 
     async def _sent(self, scope: Scope, send: Send, message: Message) -> None:
         if message["type"] == "http.response.start":
+            scope["state"]["answering"] = True
             status = int(message["status"])
             self.answered[status] = self.answered.get(status, 0) + 1
             headers = MutableHeaders(scope=message)
@@ -130,19 +194,20 @@ class Gate:
         if scope["method"] not in METHODS:
             said = f"{scope['method']} is not served here"
             raise Refused(405, "method_not_allowed", said, f"use {', '.join(METHODS)}")
-        cookie = _cookie(headers)
+        sign_in = "" if "authorization" in headers else _cookie(headers, self.rules.cookie)
         client = scope.get("client") or ("", 0)
-        scope.setdefault("state", {})
         if scope["path"] not in OPEN:
-            caller = await self._caller(headers, cookie, client[0])
-            scope["state"]["caller"] = caller
+            shown = partial(self.sign_ins.secret, sign_in) if sign_in else partial(_bearer, headers)
+            caller = await self._caller(shown(), client[0])
+            proof = self.sign_ins.proof(sign_in) if sign_in else ""
+            scope["state"] |= {"caller": caller, "secret": shown, "sign_in": sign_in, "proof": proof}
             scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=str(caller.token), scopes=[caller.role]))
             self.rates.take(f"token {caller.token}")
         else:
             self.rates.take(f"address {client[0]}")
         body, receive = await _read(headers, receive)
-        if cookie and "authorization" not in headers and scope["method"] not in SAFE and scope["path"] not in OPEN:
-            self._check_proof(headers, cookie, body)
+        if sign_in and scope["method"] not in SAFE and scope["path"] not in OPEN:
+            self._check_proof(headers, scope["state"]["proof"], body)
         return receive
 
     def _check_names(self, scope: Scope, headers: Headers) -> None:
@@ -158,10 +223,7 @@ class Gate:
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not _follows_link(scope, headers):
             raise Refused(403, "foreign_origin", FOREIGN, ALONE)
 
-    async def _caller(self, headers: Headers, cookie: str, address: str) -> Caller:
-        shown = headers.getlist("authorization")
-        scheme, _, secret = shown[0].partition(" ") if len(shown) == 1 else ("", "", "")
-        secret = secret.strip() if scheme.lower() == "bearer" else "" if shown else cookie
+    async def _caller(self, secret: str, address: str) -> Caller:
         try:
             return await self.known(secret)
         except NotAuthenticated:
@@ -185,7 +247,7 @@ class Gate:
             return None
         return await self.calls.run(partial(self.calls.board.authenticate, secret=secret))
 
-    def _check_proof(self, headers: Headers, cookie: str, body: bytes) -> None:
+    def _check_proof(self, headers: Headers, proof: str, body: bytes) -> None:
         """A cookie comes along by itself, also with what a foreign page sends; these two do not."""
         if not headers.getlist("origin"):
             said = "a browser's request that changes something must name its origin"
@@ -193,7 +255,7 @@ class Gate:
         shown = headers.get("x-csrf-token", "")
         if headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
             shown = shown or parse_qs(body.decode("utf-8", "replace")).get("csrf", [""])[0]
-        if not hmac.compare_digest(shown.encode(), _proof(cookie).encode()):
+        if not hmac.compare_digest(shown.encode(), proof.encode()):
             raise Refused(403, "csrf", "the form's proof is missing or of another session", "load the page again")
 
 
@@ -313,16 +375,19 @@ def _too_large() -> Refused:
     return Refused(413, "too_large", f"a request may have {BODY_MAX} bytes", "send less at once")
 
 
-def _cookie(headers: Headers) -> str:
+def _bearer(headers: Headers) -> str:
+    """The secret that is shown in the one header for it."""
+    shown = headers.getlist("authorization")
+    scheme, _, secret = shown[0].partition(" ") if len(shown) == 1 else ("", "", "")
+    return secret.strip() if scheme.lower() == "bearer" else ""
+
+
+def _cookie(headers: Headers, name: str) -> str:
     try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        found = SimpleCookie(headers.get("cookie", "")).get(name)
     except CookieError:
         return ""
     return found.value if found else ""
-
-
-def _proof(cookie: str) -> str:
-    return hmac.new(cookie.encode(), b"csrf", hashlib.sha256).hexdigest()
 
 
 def parse_object(body: bytes) -> dict[str, object]:

@@ -55,7 +55,7 @@ def serve(
     port = bound.getsockname()[1]
     secret = new_secret() if local else ""
     scheme = "https" if https else "http"
-    rules = Rules(names_of(host, port, names), scheme, rate, secret, owner or _user())
+    rules = Rules(names_of(host, port, names), scheme, rate, secret, owner or _user(), port)
     at = f"{scheme}://{names[0]}" if names else f"http://{'[::1]' if host == '::1' else host}:{port}"
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     server: uvicorn.Server

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import anyio
 from anyio import to_thread
 
-from coordinate.errors import CoordinateError, Held
+from coordinate.errors import CoordinateError, Held, NotAuthenticated
 from coordinate.operations import WAIT_SECONDS_MAX, Caller, Operation, nothing_yet
 from coordinate.records import Event
 from coordinate.service import Coordinator
@@ -38,6 +38,8 @@ class Calls:
         self.board = board
         self._workers = anyio.CapacityLimiter(WORKERS)
         self.feed = Feed(self)
+        # Tokens that were found to have ended while their calls waited.
+        self.ended: set[int] = set()
 
     async def run(self, work: Callable[[], R]) -> R:
         """Do something with the board on a thread. What has begun is finished, also when the client goes away."""
@@ -70,6 +72,8 @@ class Calls:
                         return answer
                 with anyio.move_on_after(min(left, LOOK_SECONDS)):
                     await seen.wait()
+                if caller.token in self.ended:
+                    raise NotAuthenticated("the token has ended", hint="ask for another")
 
 
 class Feed:

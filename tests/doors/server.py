@@ -67,6 +67,13 @@ class Server:
     def api(self, operation: str, role: str = "worker", /, **arguments: Any) -> Reply:
         return self("POST", f"/api/{operation}", arguments, token=self.secrets[role])
 
+    def sign_in(self, secret: str) -> str:
+        """The cookie of a browser that enters with this token."""
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        entered = self("POST", "/enter", f"token={secret}".encode(), **form)
+        assert entered.status == 303
+        return entered.headers["set-cookie"].partition(";")[0]
+
     def kill(self) -> None:
         self.process.kill()
         self.process.communicate()

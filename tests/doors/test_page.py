@@ -209,7 +209,7 @@ def test_only_who_may_answer_can_and_the_page_needs_a_name(server: Server, board
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     body = b"ask=ASK-1&kind=answer&text=yes&agent=hugo&said_by=hugo"
     assert server("POST", "/do/respond", body, token=server.secrets["worker"], **form).status == 403
-    cookie = f"coordinate_token={server.secrets['human']}"
+    cookie = server.sign_in(server.secrets["human"])
     assert server("POST", "/do/respond", body, Cookie=cookie, Origin=f"http://{server.host}", **form).status == 403
     assert board.show_ask(ask="ASK-1").ask.response is None
     for path in ("/do/nothing", "/do/respond"):

@@ -52,6 +52,7 @@ def test_foreign_names_tokens_and_roles_change_nothing(server: Server, board: Co
     age(board_url, 61)
     revoked = board.create_token(name="gone", role="admin")
     board.revoke_token(token=revoked.token.id)
+    cookie = server.sign_in(server.secrets["admin"])
     admin, worker, port = server.secrets["admin"], server.secrets["worker"], server.host.rsplit(":", 1)[1]
     own = f"http://{server.host}"
     headers: list[tuple[int, str | None, dict[str, str]]] = [
@@ -63,10 +64,12 @@ def test_foreign_names_tokens_and_roles_change_nothing(server: Server, board: Co
         (403, admin, {"Origin": own, "Sec-Fetch-Site": "cross-site"}),
         *((401, secret, {}) for secret in (None, "", "wrong", expired, revoked.secret, admin[:-1], f"{admin}x")),
         (401, None, {"Authorization": f"Basic {admin}"}),
-        (401, None, {"Cookie": "coordinate_token=wrong"}),
-        (403, None, {"Cookie": f"coordinate_token={admin}"}),
-        (403, None, {"Cookie": f"coordinate_token={admin}", "Origin": own}),
-        (403, None, {"Cookie": f"coordinate_token={admin}", "Origin": own, "X-CSRF-Token": "0" * 64}),
+        (401, None, {"Cookie": f"{cookie[:-1]}"}),
+        (401, None, {"Cookie": f"{cookie.partition('=')[0]}={admin}"}),
+        (401, cookie.partition("=")[2], {}),
+        (403, None, {"Cookie": cookie}),
+        (403, None, {"Cookie": cookie, "Origin": own}),
+        (403, None, {"Cookie": cookie, "Origin": own, "X-CSRF-Token": "0" * 64}),
         (415, admin, {"Content-Type": "text/plain"}),
         (415, admin, {"Content-Type": "application/x-www-form-urlencoded"}),
     ]
@@ -114,6 +117,9 @@ def test_a_browser_enters_by_the_printed_link_and_shows_two_proofs(server: Serve
     entered = server("GET", path)
     assert (entered.status, entered.headers["location"]) == (303, "/")
     cookie, _, attributes = entered.headers["set-cookie"].partition(";")
+    name, _, sign_in = cookie.partition("=")
+    assert name == f"coordinate_{server.host.rpartition(':')[2]}"
+    assert sign_in not in path
     assert {"httponly", "samesite=lax"} <= {each.strip().lower() for each in attributes.split(";")}
     proof = server("GET", "/", Cookie=cookie).json["csrf"]
     assert server("GET", "/", token=server.secrets["human"]).json["csrf"] is None
@@ -123,7 +129,15 @@ def test_a_browser_enters_by_the_printed_link_and_shows_two_proofs(server: Serve
     assert server("POST", "/api/dispatch", DISPATCH, **shown, X_CSRF_Token=proof).status == 200
     form = {**shown, "Content-Type": "application/x-www-form-urlencoded"}
     assert server("POST", "/leave", b"csrf=no", **form).status == 403
+    again = server("GET", path, Cookie=f"{name}={sign_in}").headers["set-cookie"].partition(";")[0]
+    assert again != cookie, "whoever had set the cookie before does not share this sign-in"
+    assert server("GET", "/", Cookie=cookie).status == 401
+    form["Cookie"], other = again, server.sign_in(server.secrets["human"])
+    proof = server("GET", "/", Cookie=again).json["csrf"]
+    assert server("GET", "/", Cookie=other).json["csrf"] != proof
     assert server("POST", "/leave", f"a=1&csrf={proof}".encode(), **form).status == 303
+    assert server("GET", "/", Cookie=again).status == 401
+    assert server("GET", "/", Cookie=other).status == 200
     token = f"token={server.secrets['human']}".encode()
     assert server("POST", "/enter", token, Content_Type="application/x-www-form-urlencoded").status == 303
     assert board.view(task="TASK-1").task.created_by != "system"
@@ -343,10 +357,10 @@ def test_a_session_of_a_transport_is_its_tokens_alone(server: Server) -> None:
 class Stream:
     """Server-sent events, read by a thread."""
 
-    def __init__(self, server: Server, path: str = "/events", **headers: str) -> None:
+    def __init__(self, server: Server, path: str = "/events", **headers: str | None) -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", int(server.host.rsplit(":", 1)[1]), timeout=60)
         shown = {"Host": server.host, "Authorization": f"Bearer {server.secrets['worker']}", **headers}
-        self.connection.request("GET", path, headers=shown)
+        self.connection.request("GET", path, headers={name: said for name, said in shown.items() if said})
         assert self.connection.sock is not None
         self.socket = self.connection.sock
         self.answer = self.connection.getresponse()
@@ -389,7 +403,7 @@ def follow(server: Server) -> Iterator[Follow]:
     """Begins a stream of the server; all are closed in the end."""
     begun: list[Stream] = []
 
-    def begin(path: str = "/events", **headers: str) -> Stream:
+    def begin(path: str = "/events", **headers: str | None) -> Stream:
         begun.append(Stream(server, path, **headers))
         return begun[-1]
 
@@ -416,6 +430,48 @@ def test_a_stream_brings_what_another_process_writes(server: Server, board: Coor
     narrow = follow("/events?after=0&project=p")
     assert {each["project"] for each in narrow.until(60)} == {"p"}
     assert server("GET", "/events?after=x", token=server.secrets["worker"]).status == 422
+
+
+@ON_A_FILE
+def test_a_token_that_ends_and_leave_end_what_is_under_way(server: Server, board: Coordinator, follow: Follow) -> None:
+    """IF-09. Streams and waits, at every door; another token's go on."""
+    made = board.create_token(name="temp", role="worker")
+    cookie, cookie_of = server.sign_in(made.secret), server.sign_in(server.secrets["human"])
+    mine = {"Authorization": f"Bearer {made.secret}"}
+    streams = [follow(**mine), follow(Authorization=None, Cookie=cookie), follow(Authorization=None, Cookie=cookie_of)]
+    other, replies = follow(), []
+    arguments: dict[str, Any] = {"role": "worker", "wait": 50}
+
+    def wait() -> None:
+        replies.append(server("POST", "/api/claim_next", arguments, token=made.secret).status)
+
+    async def claim() -> None:
+        async with over_http(server.mcp, made.secret, era="legacy") as worker:
+            await worker("claim_next_task", **arguments)
+
+    def ask() -> None:
+        with suppress(Exception):
+            anyio.run(claim)
+        replies.append(401)
+
+    waiting = [threading.Thread(target=each, daemon=True) for each in (wait, ask)]
+    for each in waiting:
+        each.start()
+    time.sleep(1.5)
+    board.revoke_token(token=made.token.id)
+    proof = server("GET", "/", Cookie=cookie_of).json["csrf"]
+    left = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://{server.host}"}
+    assert server("POST", "/leave", f"csrf={proof}".encode(), Cookie=cookie_of, **left).status == 303
+    for stream in streams:
+        assert stream.ended.wait(60)
+    for each in waiting:
+        each.join(60)
+    assert replies == [401, 401]
+    time.sleep(2.5)
+    board.dispatch(title="T", role="worker")
+    assert other.until(1)
+    time.sleep(2.5)
+    assert board.view(task="TASK-1").task.status == "TODO", "a call of a token that has ended took it"
 
 
 @ON_A_FILE
