@@ -153,7 +153,7 @@ def _times(name: str, title: str, told: str, done: Sequence[Finished], since: da
 
     marks = [("half", median(times)), ("85 %", times[math.ceil(0.85 * len(times)) - 1])] if times else []
     heights = _labels([up(seconds) for _, seconds in marks])
-    found = "; ".join(f"{said} within {span(seconds)}" for said, seconds in marks) or "none was done yet"
+    found = "; ".join(f"{said} within {span(max(1, seconds))}" for said, seconds in marks) or "none was done yet"
     return Chart(
         name=name,
         title=title,

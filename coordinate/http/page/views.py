@@ -65,7 +65,7 @@ def needs_you(board: Coordinator, request: Request) -> Values:
     )
     return {
         "urgent": urgent,
-        "reviews": _reviews(board, request, project),
+        **_reviews(board, request, project, {each.id for each in urgent if each.action_owner == "approval"}),
         "needing": board.attention_count(project=project),
         "asleep": board.list_asks(snoozed=True, project=project, limit=PAGE),
         "said": sorted(own, key=lambda each: each.handled_at or now, reverse=True)[:PAGE],
@@ -79,12 +79,12 @@ def needs_you(board: Coordinator, request: Request) -> Values:
     }
 
 
-def _reviews(board: Coordinator, request: Request, project: str | None) -> list[Task]:
-    """What waits for a review by whoever may pass it; what a person is asked to approve is among the asks."""
+def _reviews(board: Coordinator, request: Request, project: str | None, approvals: set[str]) -> Values:
+    """What waits for a review by whoever may pass it, without what the approvals that are asked for decide."""
     if not operations()["approve"].allows(caller_of(request).role):
-        return []
-    found = board.list_tasks(status=IN_REVIEW, project=project, limit=REVIEWS_MAX).tasks
-    return [each for each in found if each.ask_id is None]
+        return {"reviews": [], "more_reviews": None}
+    page = board.list_tasks(status=IN_REVIEW, project=project, limit=REVIEWS_MAX)
+    return {"reviews": [each for each in page.tasks if each.ask_id not in approvals], "more_reviews": page.next}
 
 
 def _titles(board: Coordinator, tasks: list[str]) -> dict[str, str]:
