@@ -229,6 +229,12 @@ CHECKS = (
         "write the row anew on its board: blocked with what is asked, or withdraw its ask",
     ),
     Check(
+        "wrong_asks",
+        "fault",
+        "a task names another ask than the one that lives about it, or goes on while it waits for a human",
+        "withdraw the ask, and ask anew",
+    ),
+    Check(
         "wrong_cursors",
         "fault",
         "a consumer has read beyond the end of the log: it would miss what comes next",

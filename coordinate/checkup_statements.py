@@ -23,7 +23,7 @@ from coordinate.db.schema import (
     worktrees,
 )
 from coordinate.db.statements import Statements
-from coordinate.states import DONE, IN_PROGRESS, TODO
+from coordinate.states import BLOCKED, DONE, IN_PROGRESS, TODO
 
 STATEMENTS = Statements("checkup: rows that contradict one another, and their repair")
 add = STATEMENTS.add
@@ -243,6 +243,25 @@ _wrong(
     board_rows.c.status,
     board_rows,
     (board_rows.c.status == const("blocked")) != _asked,
+)
+
+
+_its_ask = (
+    select(asks.c.id)
+    .where(asks.c.surface == const("task"), asks.c.surface_id == t.id, asks.c.closed_at.is_(None))
+    .scalar_subquery()
+)
+_waited_for = exists(select(asks.c.id).where(asks.c.id == t.ask_id, asks.c.state == const("open"), asks.c.blocking))
+_wrong(
+    "wrong_asks",
+    "Tasks that name another ask than the live one about them, or that go on while one is open that they wait for.",
+    t.id,
+    t.status,
+    tasks,
+    or_(
+        func.coalesce(t.ask_id, _nothing) != func.coalesce(_its_ask, _nothing),
+        and_(_waited_for, t.status.not_in([const(BLOCKED), const(IN_PROGRESS)])),
+    ),
 )
 
 

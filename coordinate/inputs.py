@@ -11,7 +11,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from coordinate.errors import Fact, InvalidInput
@@ -109,8 +109,8 @@ def names(values: object, field: str) -> list[str]:
 
 
 def listed(values: object, field: str) -> list[object]:
-    """Several values; a text is not taken for a list of letters."""
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+    """Several values in their order; a text is not taken for a list of letters, nor an object for one of its names."""
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence):
         raise refuse(field, f"{field} must be a list, not {_kind(values)}")
     return list(values)
 

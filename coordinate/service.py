@@ -117,7 +117,7 @@ class Coordinator:
     keep_alive = write(claims.keep_alive)
     complete = write(finishing.complete)
     complete_batch = write(finishing.complete_batch)
-    block = write(claims.block)
+    block = write(finishing.block)
     release = write(finishing.release)
     transfer = write(claims.transfer)
     mine = read(claims.mine)
@@ -210,7 +210,7 @@ class Coordinator:
     reopen_project = write(asks.reopen_project)
 
     # --- inbox: what an agent does with it
-    pending = write(deliveries.pending)
+    pending = write(asked.pending)
     collect = write(deliveries.collect)
     take = write(asked.take)
     answer = write(asked.answer)

@@ -7,13 +7,15 @@ ask's, and a board's row before both, so that no two of them wait in a circle.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from coordinate import inputs, leases
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import AskOpen, Held, InvalidState
+from coordinate.fleet import agents
 from coordinate.inbox import asks, deliveries, responses
 from coordinate.inputs import Json
 from coordinate.records import (
@@ -23,12 +25,31 @@ from coordinate.records import (
     Claim,
     Responded,
 )
-from coordinate.states import BLOCKED, CANCELLED, FINAL, IN_PROGRESS, IN_REVIEW, TODO
+from coordinate.states import BLOCKED, CANCELLED, DONE, FINAL, IN_PROGRESS, IN_REVIEW, TODO
 from coordinate.work import claims, review, story, tasks
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _of_a_live_session(verb: Callable[Concatenate[Tx, P], R]) -> Callable[Concatenate[Tx, P], R]:
+    """A session that was ended does nothing more, and none ends in the middle of it."""
+
+    @functools.wraps(verb)
+    def entered(tx: Tx, *args: P.args, **kwargs: P.kwargs) -> R:
+        agents.enter(tx, session=cast("str | None", kwargs.get("session")))
+        return verb(tx, *args, **kwargs)
+
+    return cast("Callable[Concatenate[Tx, P], R]", entered)
+
+
+pending = _of_a_live_session(deliveries.pending)
+
 
 # --- what agents ask --------------------------------------------------------------------------------------------------
 
 
+@_of_a_live_session
 def ask(
     tx: Tx,
     *,
@@ -60,8 +81,10 @@ def ask(
     transaction: BLOCKED without a lease, until the response makes it TODO, reserved for the asker for 15 minutes, and
     comes along with the claim. An `approval` on a task in review decides the review: its first option lets it pass,
     `decline` sends it back. One live ask in a place: of several at once one opens, the others get `AlreadyAsked` with
-    its id. `supersedes` closes that ask and opens the next step in its place. `dedup_key` makes a retry harmless while
-    that ask lives. `timeout_seconds` (to one year) lets it expire without an answer.
+    its id; a note or what is done leaves its place to a question. `supersedes` closes that ask and opens the next step
+    in its place; what a task waits for is superseded by a question alone, which is blocking too. `dedup_key` makes a
+    retry harmless while that ask lives: once it is answered the answer comes back, and the task stays held.
+    `timeout_seconds` (to one year) lets it expire without an answer.
     """
     agent = inputs.agent(agent)
     content = asks.content_of(
@@ -86,18 +109,23 @@ def ask(
     if on is not None and on.status in FINAL:
         raise claims.wrong_state(on, "ask")
     stream = inputs.text(stream, "stream", limit=inputs.TITLE_MAX)
-    if blocking and on is not None and (live := _park(tx, on, task, title, agent)):
-        return Asked(live, already=True)
-    before = None if supersedes is None else _to_supersede(tx, supersedes, on)
+    before = None if supersedes is None else _to_supersede(tx, supersedes, on, kind)
     place = asks.Place() if on is None else asks.Place("task", on.id)
     if before is not None:
         place = asks.Place(before.surface, before.surface_id)
         project = project or before.project
     project = on.project if on is not None else project or "default"
+    twin = asks.twin(tx, project, dedup_key)
+    if twin is not None and before is not None and twin.id == before.id:
+        twin = None
+    if twin is not None and twin.handled_at is not None and on is not None:  # there is nothing to wait for
+        return _the_same(twin, place, blocking=False, only_there=blocking or before is not None)
+    if blocking and on is not None and (live := _park(tx, on, task, title, agent, before)):
+        return Asked(live, already=True)
     if before is not None:
-        twin = asks.twin(tx, project, dedup_key)
-        if twin is not None and twin.id != before.id:  # this very call came before, or the key is another's
+        if twin is not None:  # this very call came before, or the key is another's
             return _the_same(twin, place, blocking=blocking, only_there=True)
+        blocking = blocking or (before.state == "open" and before.blocking)
         readers = [asks.reader(agent, session)]
         said: dict[str, Any] = {"reason": "superseded", "response_seq": None, "outcome": "superseded"}
         asks.closed(tx, before, agent=agent, readers=readers, **said)
@@ -128,25 +156,33 @@ def _the_same(row: Row, place: asks.Place, *, blocking: bool, only_there: bool) 
     return Asked(asks.ask_of(row), already=True)
 
 
-def _to_supersede(tx: Tx, ask: str, on: Row | None) -> Row:
-    """The ask in whose place the next one comes, locked."""
+def _to_supersede(tx: Tx, ask: str, on: Row | None, kind: str) -> Row:
+    """The ask in whose place the next one comes, locked; what a task waits for gives way to a question alone."""
     before = asks.find(tx, ask, lock=True)
     if before.surface == "row" or (before.surface == "task") != (on is not None):
         where = "a board's row; the board advances it" if before.surface == "row" else before.surface_id
         raise InvalidState(f"{before.id} hangs on {where}", hint="name its task", ask_id=before.id)
     if on is not None and before.surface_id != on.id:
         raise InvalidState(f"{before.id} hangs on {before.surface_id}", hint="name its task", ask_id=before.id)
+    if before.state == "open" and (before.blocking or _beside_a_task(before)) and kind != "question":
+        raise inputs.refuse(
+            "kind",
+            f"{before.surface_id} waits for {before.id}, and nobody can answer a {kind}",
+            hint=f"ask a question in its place, or withdraw it: coordinate inbox withdraw {before.id}",
+        )
     return before
 
 
-def _park(tx: Tx, on: Row, task: str | Claim | None, title: str, agent: str) -> Ask | None:
+def _park(tx: Tx, on: Row, task: str | Claim | None, title: str, agent: str, before: Row | None) -> Ask | None:
     """BLOCKED and without a lease; or, where this very handle did it already, the ask that lives since."""
     assert task is not None
     if on.status == BLOCKED and inputs.handle(task)[1] is None:
         return None
     done = claims.block(tx, handle=task, reason=f"asks a human: {title}", agent=agent)
     live = tx.one("ask_at", surface="task", surface_id=on.id) if done.already else None
-    return asks.ask_of(live) if live is not None and live.blocking and live.asked_by == agent else None
+    mine = live is not None and live.blocking and live.asked_by == agent
+    next_step = before is not None and live is not None and live.id == before.id
+    return asks.ask_of(live) if live is not None and mine and not next_step else None
 
 
 def revise(
@@ -191,7 +227,7 @@ def revise(
         )
     row, changed = asks.revised(tx, before, expected_revision=expected_revision, agent=agent, session=session, **words)
     if changed and row.handled_at is None:
-        _follow(tx, on, row, agent=agent)
+        _follow(tx, on, before, row, agent=agent)
     return asks.ask_of(asks.find(tx, row.id))
 
 
@@ -227,7 +263,7 @@ def respond(
     action = responses.action_of(client_id, client_seq, action_id)
     on, before = _locked(tx, ask)
     done = responses.responded(tx, before, said, action, agent=agent, session=session)
-    return done if done.already else _followed(tx, on, done, asks.speaker(agent))
+    return done if done.already else _followed(tx, on, before, done, asks.speaker(agent))
 
 
 def answer(
@@ -255,8 +291,9 @@ def answer(
     said = responses.said_of(kind=kind, text=text, choice=choice, context=context, revision=None)
     action = responses.action_of(client_id, client_seq, action_id)
     on = _task_under(tx, ask)
+    before = asks.find(tx, ask)  # what it says of a task's ask stands, for whoever changes that locks the task first
     done = responses.answered(tx, inputs.ask_id(ask), said, action, agent=agent, session=session)
-    return done if done.already else _followed(tx, on, done, agent)
+    return done if done.already else _followed(tx, on, before, done, agent)
 
 
 def withdraw_response(
@@ -272,18 +309,21 @@ def withdraw_response(
     """A human takes a response back, as long as nobody was handed it: the ask is open again, its task BLOCKED.
 
     A task that is held again by now waits when that hold ends; about one that was cancelled nothing is asked any more.
-    Against a pickup at the same moment exactly one of the two happens. Raises `AlreadySeen`, `AlreadyDecided` when it
-    has passed or refused a review, `Closed`. Where there is nothing to take back it answers `already`.
+    Against a pickup at the same moment exactly one of the two happens. Raises `AlreadySeen`, `AlreadyDecided` when the
+    board has acted on it, or an approval's task is done, `Closed`. Where there is nothing to take back it answers
+    `already`.
     """
     action = responses.action_of(client_id, client_seq, action_id)
     on, before = _locked(tx, ask)
-    done = responses.taken_back(tx, before, action, agent=agent, session=session)
-    return done if done.already else _followed(tx, on, done, asks.speaker(agent))
+    decided = on is not None and on.status == DONE and before.action_owner == "approval"
+    done = responses.taken_back(tx, before, action, decided=decided, agent=agent, session=session)
+    return done if done.already else _followed(tx, on, before, done, asks.speaker(agent))
 
 
 # --- what agents do with it -------------------------------------------------------------------------------------------
 
 
+@_of_a_live_session
 def take(
     tx: Tx,
     *,
@@ -326,6 +366,7 @@ def _refuse_kept(tx: Tx, on: Row, agent: str) -> None:
     )
 
 
+@_of_a_live_session
 def acknowledge(
     tx: Tx, *, ask: str, response_seq: int, outcome: str = "", agent: str = "", session: str | None = None
 ) -> Acknowledged:
@@ -340,7 +381,7 @@ def acknowledge(
     seq, outcome = deliveries.acknowledgement_of(response_seq, outcome)
     on, before = _locked_to_close(tx, ask)
     row, already = deliveries.acknowledged(tx, before, response_seq=seq, outcome=outcome, agent=agent, session=session)
-    _follow(tx, on, row, agent=agent)
+    _follow(tx, on, before, row, agent=agent)
     return deliveries.outcome_record(row, already=already)
 
 
@@ -353,7 +394,7 @@ def withdraw(tx: Tx, *, ask: str, reason: str = "", agent: str = "", session: st
     agent, reason = inputs.agent(agent), inputs.text(reason, "reason", limit=inputs.REASON_MAX)
     on, before = _locked_to_close(tx, ask)
     row = asks.withdrawn(tx, before, reason=reason, agent=agent, session=session)
-    _follow(tx, on, row, agent=agent)
+    _follow(tx, on, before, row, agent=agent)
     return asks.ask_of(row)
 
 
@@ -365,7 +406,7 @@ def dismiss(tx: Tx, *, ask: str, reason: str = "", agent: str = "") -> Ask:
     reason = inputs.text(reason, "reason", limit=inputs.REASON_MAX)
     on, before = _locked_to_close(tx, ask)
     row = asks.dismissed(tx, before, reason=reason, agent=asks.speaker(agent))
-    _follow(tx, on, row, agent=asks.speaker(agent))
+    _follow(tx, on, before, row, agent=asks.speaker(agent))
     return asks.ask_of(row)
 
 
@@ -373,10 +414,10 @@ def expire_asks(tx: Tx, *, limit: int) -> list[str]:
     """Close a batch of asks whose time is over, recorded as a time-out and never as the human's no; their ids."""
     over = []
     for due in tx.all("asks_due", limit=limit):
-        on, _ = _locked_to_close(tx, due.id)
+        on, before = _locked_to_close(tx, due.id)
         row = asks.expired(tx, due.id)
         if row is not None:
-            _follow(tx, on, row, agent="system")
+            _follow(tx, on, before, row, agent="system")
             over.append(str(row.id))
     return over
 
@@ -385,9 +426,14 @@ def expire_asks(tx: Tx, *, limit: int) -> list[str]:
 
 
 def _task_under(tx: Tx, ask: str) -> Row | None:
-    """The task that an ask hangs on, locked; None when it hangs elsewhere. An ask never moves."""
+    """The task that an ask is about, locked; None when it is about something else. An ask never moves."""
     row = asks.find(tx, ask)
-    return story.find(tx, row.surface_id, lock=True) if row.surface == "task" else None
+    return story.find(tx, row.surface_id, lock=True) if row.surface == "task" or _beside_a_task(row) else None
+
+
+def _beside_a_task(row: Row | Ask) -> bool:
+    """Whether it asks about a spent task, beside an answer that stands in the task's own place."""
+    return row.surface == "alone" and str(row.surface_id).startswith("TASK-")
 
 
 def _locked(tx: Tx, ask: str) -> tuple[Row | None, Row]:
@@ -404,21 +450,25 @@ def _locked_to_close(tx: Tx, ask: str) -> tuple[Row | None, Row]:
     return _locked(tx, ask)
 
 
-def _followed(tx: Tx, on: Row | None, done: Responded, agent: str) -> Responded:
+def _followed(tx: Tx, on: Row | None, before: Row, done: Responded, agent: str) -> Responded:
     """What a response did, once task or row have followed."""
-    _follow(tx, on, done.ask, agent=agent)
+    _follow(tx, on, before, done.ask, agent=agent)
     return done if on is None else replace(done, ask=asks.ask_of(asks.find(tx, done.ask.id)))
 
 
-def _follow(tx: Tx, on: Row | None, row: Row | Ask, *, agent: str) -> None:
-    """Let a locked task or row follow its ask: a task waits while a blocking one is open, a row while one lives."""
+def _follow(tx: Tx, on: Row | None, before: Row, row: Row | Ask, *, agent: str) -> None:
+    """Let a locked task or row follow its ask: a task waits while a blocking one is open, a row while one lives.
+
+    Only a task that waited for this ask is freed by it; one whose ask was answered is BLOCKED for another reason.
+    """
     if row.surface == "row" and row.closed_at is not None:
         tx.run("board_row_unblock", row_id=row.surface_id, step_no=row.step_no, outcome=row.outcome)
     if on is None:
         return
+    waited = before.state == "open" and on.status == BLOCKED and _waits_for(on, row)
     if row.closed_at is not None:
         tx.run("task_ask_over", task_id=on.id, ask_id=row.id)
-        if row.blocking and on.status == BLOCKED and on.ask_id == row.id:
+        if waited:
             said = f"{row.id} was closed without an answer ({row.close_reason}): {row.outcome}"
             tasks.unanswered(tx, on, ask_id=row.id, said=said, agent=agent)
     elif row.handled_at is None:
@@ -427,11 +477,27 @@ def _follow(tx: Tx, on: Row | None, row: Row | Ask, *, agent: str) -> None:
         elif row.blocking and on.status == TODO and on.ask_id == row.id:
             # One that is held by now waits when that hold ends.
             tasks.waits_again(tx, on, ask_id=row.id, said=f"{row.id} waits for a human again", agent=agent)
-    elif row.blocking and on.status == BLOCKED and on.ask_id == row.id:
+        elif on.status == BLOCKED and before.state == "answered":
+            stands_beside(tx, row.id)
+    elif waited:
         said = f"{row.id} was answered"
         tasks.answered(tx, on, ask_id=row.id, asker=row.asked_by, said=said, agent=agent)
+        if isinstance(row, Ask) and _beside_a_task(row):
+            responses.acted_on(tx, row)
     elif isinstance(row, Ask) and row.action_owner == "approval" and on.status == IN_REVIEW:
         _decide(tx, on, row, agent)
+
+
+def _waits_for(on: Row, row: Row | Ask) -> bool:
+    """Whether a BLOCKED task waits for this ask, as long as that is open."""
+    if _beside_a_task(row):
+        return bool(on.expiries >= on.max_attempts)
+    return bool(row.blocking and on.ask_id == row.id)
+
+
+def stands_beside(tx: Tx, ask_id: str) -> None:
+    """A task that is BLOCKED for a reason of its own does not wait for the ask that is open there."""
+    tx.run("ask_block", ask_id=ask_id, blocking=False)
 
 
 def _decide(tx: Tx, on: Row, ask: Ask, agent: str) -> None:
@@ -461,13 +527,18 @@ def after_hold(tx: Tx, row: Row, said: str) -> None:
 def _ask_about_spent(tx: Tx, row: Row, said: str) -> None:
     """A task that spent its attempts asks a human by itself; a question that is open there already becomes blocking.
 
-    Where an answer stands that agents have not finished with, it asks beside it, for an answer is not put aside.
+    Where an answer stands that agents have not finished with, it asks beside it, for an answer is not put aside; any
+    response to that lets the task be tried again too. Only where even that is answered already, it asks alone.
     """
     live = tx.one("ask_at_lock", surface="task", surface_id=row.id)
     if live is not None and live.state == "open" and live.kind == "question":
-        tx.run("ask_block", ask_id=live.id)
+        tx.run("ask_block", ask_id=live.id, blocking=True)
         return
-    then = "respond (it is tried again)" if live is None else f"unblock {row.id}"
+    free = live is None or live.kind != "question"
+    beside = None if free else tx.one("ask_at_lock", surface="alone", surface_id=row.id)
+    if beside is not None and beside.state == "open":
+        return
+    then = "respond (it is tried again)" if beside is None else f"unblock {row.id}"
     content = asks.content_of(
         action_owner="task",
         title=f"{row.id} spent its attempts: {row.title}"[: inputs.TITLE_MAX],
@@ -475,11 +546,9 @@ def _ask_about_spent(tx: Tx, row: Row, said: str) -> None:
         next_step=f"look into it, then {then}, or cancel {row.id}",
         impact="nobody works on it until then",
     )
-    place = asks.Place("task", row.id) if live is None else asks.Place()
-    opened, _ = asks.open_at(
-        tx, place, content, project=row.project, blocking=live is None, agent="system", session=None
-    )
-    if live is None:
+    place = asks.Place("task" if free else "alone", row.id if beside is None else "")
+    opened, _ = asks.open_at(tx, place, content, project=row.project, blocking=free, agent="system", session=None)
+    if free:
         tx.run("task_ask", task_id=row.id, ask_id=opened.id)
 
 
@@ -487,6 +556,13 @@ def withdrawn_along(tx: Tx, waits_for: Row, said: str, agent: str) -> None:
     """What a human was asked about a locked task, and has not answered, is asked no more."""
     asks.withdrawn(tx, waits_for, reason=said, agent=inputs.agent(agent), session=None)
     tx.run("task_ask_over", task_id=waits_for.surface_id, ask_id=waits_for.id)
+
+
+def asked_no_more(tx: Tx, task_id: str, said: str, agent: str) -> None:
+    """What is asked beside an answer about a locked task that was spent is asked no more: somebody else decided."""
+    live = tx.one("ask_at_lock", surface="alone", surface_id=task_id)
+    if live is not None and live.state == "open":
+        withdrawn_along(tx, live, said, agent)
 
 
 def waits(task_id: str, ask: Row, hint: str) -> AskOpen:

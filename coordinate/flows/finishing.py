@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from coordinate import inputs
+from coordinate import counters, inputs
 from coordinate.db.engine import Row, Tx
 from coordinate.flows import asked
 from coordinate.inbox import asks
@@ -77,6 +77,18 @@ def release(
         return done
     asked.after_hold(tx, story.find(tx, done.task.id), "")
     return replace(done, task=story.task_of(tx, story.find(tx, done.task.id)))
+
+
+def block(tx: Tx, *, handle: str | Claim, reason: str, agent: str = "") -> Done:
+    """Give a task back as BLOCKED, with the reason (at most 1,000 characters) as a note. `unblock` puts it back.
+
+    It waits for that alone: what is asked about it stands beside it, and an answer does not put it back. Repeated with
+    the same handle it answers the same with `already`. Raises `StaleClaim` or `Held`.
+    """
+    done = claims.block(tx, handle=handle, reason=reason, agent=agent)
+    if not done.already and done.task.ask_id is not None:
+        asked.stands_beside(tx, done.task.ask_id)
+    return done
 
 
 def complete_batch(
@@ -186,6 +198,7 @@ def cancel(tx: Tx, *, task: str, reason: str = "", agent: str = "") -> Cancelled
     What it asked a human and was not answered yet is withdrawn.
     """
     done = tasks.cancel(tx, task=task, reason=reason, agent=agent)
+    asked.asked_no_more(tx, done.task.id, f"{done.task.id} was cancelled", agent)
     if done.task.ask_id is None:
         return done
     waits_for = asks.find(tx, done.task.ask_id, lock=True)
@@ -212,7 +225,9 @@ def unblock(tx: Tx, *, task: str, note: str = "", withdraw_ask: bool = False, ag
             if not withdraws:
                 raise asked.waits(row.id, waits_for, "answer that, or withdraw it along: --withdraw-ask")
             asked.withdrawn_along(tx, waits_for, f"{row.id} was unblocked", agent)
-    return tasks.unblock(tx, task=task, note=note, agent=agent)
+    unblocked = tasks.unblock(tx, task=task, note=note, agent=agent)
+    asked.asked_no_more(tx, row.id, f"{row.id} was unblocked", agent)
+    return unblocked
 
 
 # --- moves to another project -----------------------------------------------------------------------------------------
@@ -236,7 +251,12 @@ set_project = _along_with_asks(tasks.set_project)
 
 def _move_asks(tx: Tx, task_ids: list[str], project: str, agent: str) -> None:
     """What humans are asked about locked tasks, and what they said beside it, goes to the tasks' project."""
-    for live in tx.all("asks_at", surface="task", surface_ids=task_ids):
+    found = [live for place in ("task", "alone") for live in tx.all("asks_at", surface=place, surface_ids=task_ids)]
+    for live in found:
+        asks.find(tx, live.id, lock=True)
+    if found:
+        counters.take(tx, "ask", 0)  # whoever asks or moves at the same moment waits, so that each sees which keys live
+    for live in found:
         if (row := tx.one("ask_move", ask_id=live.id, project=project)) is not None:
             tx.run("annotations_move", ask_id=row.id, project=project)
             asks.record(tx, row, "ask.moved", agent=agent, was=live.project)

@@ -157,12 +157,12 @@ def open_at(
     """Open an ask; the second answer is True when its key is live already and this is that ask.
 
     Of several at once exactly one opens, for the database keeps one live ask in a place and for a key. Raises
-    `AlreadyAsked` naming the one that lives in the place.
+    `AlreadyAsked` naming the one that lives in the place; a note or what is done gives way to a question.
     """
     if found := twin(tx, project, dedup_key):
         return found, True
-    if place.id and (found := tx.one("ask_at", surface=place.surface, surface_id=place.id)):
-        raise already_asked(found)
+    if place.id and (found := tx.one("ask_at_lock", surface=place.surface, surface_id=place.id)):
+        _give_way(tx, found, content, agent=agent, session=session)
     number, _ = counters.take(tx, "ask")
     ask_id = f"ASK-{number}"
     row = tx.one(
@@ -192,6 +192,14 @@ def open_at(
         raise already_asked(found)
     record(tx, row, "ask.opened", agent=agent, action_owner=row.action_owner, kind=row.kind)
     return row, False
+
+
+def _give_way(tx: Tx, found: Row, content: Content, *, agent: str, session: str | None) -> None:
+    """What needs no answer leaves its place to a question; all else keeps it."""
+    if found.kind == "question" or content.kind != "question":
+        raise already_asked(found)
+    readers = [reader(agent, session)]
+    closed(tx, found, reason="superseded", response_seq=None, outcome="superseded", agent=agent, readers=readers)
 
 
 def twin(tx: Tx, project: str, dedup_key: str | None) -> Row | None:
@@ -450,7 +458,8 @@ def unhandled_count(tx: Tx, *, project: str | None) -> int:
 
 
 def close_project(tx: Tx, *, name: str, agent: str = "") -> int:
-    """Take a project out of the human's sight, until something newer is asked in it or a newer board begins.
+    """Take a project out of the human's sight, until something newer comes: it is asked, put in other words or moved
+    there, becomes the human's turn again, or a board begins.
 
     Returns how many asks that need the human are hidden by it; they stay open, and tasks that wait for them wait on.
     """

@@ -91,22 +91,28 @@ def responded(tx: Tx, before: Row, said: Said, action: Action, *, agent: str, se
     return _answer(tx, row)
 
 
-def taken_back(tx: Tx, before: Row, action: Action, *, agent: str, session: str | None) -> Responded:
+def taken_back(tx: Tx, before: Row, action: Action, *, decided: bool, agent: str, session: str | None) -> Responded:
     """The human takes the current response to a locked ask back, as long as nobody was handed it.
 
-    Raises `AlreadySeen` naming who was, `AlreadyDecided` when the board itself acted on it, `Closed`. Where nothing is
-    to be taken back it answers `already`.
+    Raises `AlreadySeen` naming who was, `AlreadyDecided` when the board itself acted on it or what it is about is
+    `decided`, `Closed`. Where nothing is to be taken back it answers `already`, and a named deed is written down, so
+    that it takes nothing back when it comes again.
     """
     if (first := _replayed(tx, before, action)) is not None:
         return first
     if before.closed_at is not None:
         raise asks.is_closed(before)
+    nothing = Said("withdrawn", "", None, "", None)
     if before.handled_at is None:
-        return Responded(asks.ask_of(before), None, already=True)
-    row = tx.one("ask_take_back", ask_id=before.id)
-    if row is None and before.seen_by is None:
+        if action.action_id is not None:
+            row = tx.one("ask_nothing_said", ask_id=before.id)
+            assert row is not None
+            _write(tx, row, nothing, "inbox", action, agent=asks.speaker(agent), session=session)
+        return Responded(asks.ask_of(asks.find(tx, before.id)), None, already=True)
+    row = None if decided else tx.one("ask_take_back", ask_id=before.id)
+    if row is None and (decided or before.seen_by is None):
         raise AlreadyDecided(
-            f"the response to {before.id} has decided the review of {before.surface_id}: it cannot be unsaid",
+            f"{before.surface_id} has gone on since the response to {before.id}: it cannot be unsaid",
             hint=f"say something else instead; if {before.surface_id} is done, it may be reopened",
             ask_id=before.id,
             task_id=before.surface_id,
@@ -120,7 +126,7 @@ def taken_back(tx: Tx, before: Row, action: Action, *, agent: str, session: str 
             seen_by=before.seen_by,
             response_seq=before.response_seq,
         )
-    _write(tx, row, Said("withdrawn", "", None, "", None), "inbox", action, agent=asks.speaker(agent), session=session)
+    _write(tx, row, nothing, "inbox", action, agent=asks.speaker(agent), session=session)
     return _answer(tx, row)
 
 

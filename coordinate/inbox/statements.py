@@ -192,13 +192,17 @@ add(
     "A live ask goes to its task's project; it lets go of a key that lives there already.",
     update(asks)
     .where(_THIS, _LIVE, a.project != given_text("project"))
-    .values(project=given_text("project"), dedup_key=case((_key_is_taken, const(None)), else_=a.dedup_key))
+    .values(
+        project=given_text("project"),
+        dedup_key=case((_key_is_taken, const(None)), else_=a.dedup_key),
+        updated_at=now(),
+    )
     .returning(*_ASK),
 )
 add(
     "ask_block",
-    "What was asked beside the work is now what the task waits for.",
-    update(asks).where(_THIS, _LIVE).values(blocking=const(True)).returning(*_ASK),
+    "What was asked beside the work is now what the task waits for, or the other way round.",
+    update(asks).where(_THIS, _LIVE).values(blocking=given_boolean("blocking")).returning(*_ASK),
 )
 add(
     "ask_snooze",
@@ -283,8 +287,19 @@ add(
     "The human takes a response back, as long as nobody was handed it.",
     update(asks)
     .where(_THIS, _LIVE, a.handled_at.is_not(None), a.delivered_seq < a.response_seq)
-    .values(state=const("open"), response_seq=a.response_seq + const(1), handled_at=const(None), **_unseen)
+    .values(
+        state=const("open"),
+        response_seq=a.response_seq + const(1),
+        handled_at=const(None),
+        updated_at=now(),
+        **_unseen,
+    )
     .returning(*_ASK),
+)
+add(
+    "ask_nothing_said",
+    "There was nothing to take back; that the human meant to is kept.",
+    update(asks).where(_THIS, a.state == const("open")).values(response_seq=a.response_seq + const(1)).returning(*_ASK),
 )
 add(
     "ask_acted_on",
@@ -541,7 +556,7 @@ add(
 
 # --- lists ------------------------------------------------------------------------------------------------------------
 
-# A closed project is out of sight until something newer is asked or watched in it.
+# A closed project is out of sight until something newer is asked, said in other words, or watched in it.
 _newer_ask = asks.alias("newer")
 _project_closed = exists(
     select(projects.c.name)
@@ -550,7 +565,7 @@ _project_closed = exists(
         projects.c.closed_at.is_not(None),
         ~exists(
             select(_newer_ask.c.id)
-            .where(_newer_ask.c.project == projects.c.name, _newer_ask.c.created_at > projects.c.closed_at)
+            .where(_newer_ask.c.project == projects.c.name, _newer_ask.c.updated_at > projects.c.closed_at)
             .correlate(projects)
         ),
         ~exists(

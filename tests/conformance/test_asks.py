@@ -334,6 +334,21 @@ def test_the_same_deed_again_writes_nothing_and_a_late_one_is_not_applied(
         assert ann.respond(**first | {"choice": "blue"}).already
 
 
+def test_an_undo_that_found_nothing_takes_nothing_back_when_it_comes_again(
+    board: Coordinator, ann: Coordinator, board_url: str
+) -> None:
+    board.ask(**COLOUR)
+    undo = {"ask": "ASK-1", "client_id": "phone", "client_seq": 1, "action_id": "undo"}
+    assert ann.withdraw_response(**undo).already
+    ann.respond(ask="ASK-1", choice="red", client_id="page", client_seq=1, action_id="a")
+    with nothing_changes(board_url):
+        assert ann.withdraw_response(**undo).already
+    assert said(handed(board)).choice == "red"
+    board.ask(**COLOUR)
+    with nothing_changes(board_url):
+        assert ann.withdraw_response(ask="ASK-2").already
+
+
 def test_so_it_is_with_what_is_recorded_from_a_chat(board: Coordinator, ann: Coordinator, board_url: str) -> None:
     """Statement 17: a retry is no second answer, also once the human has said something else."""
     board.ask(**COLOUR)
@@ -538,6 +553,26 @@ def test_a_session_that_is_over_acts_on_nothing_any_more(
         assert bob.take(ask=f"ASK-{number}").taken_by == "bob"
 
 
+@pytest.mark.parametrize("verb", ["ask", "pending", "take", "acknowledge"])
+def test_a_session_that_was_ended_does_nothing_more(
+    board: Coordinator, ann: Coordinator, board_url: str, verb: str
+) -> None:
+    board.ask(**KEY)
+    ann.respond(ask="ASK-1", kind="handled")
+    session = board.register(name="alice").id
+    board.pending(session=session)
+    with coordinate.connect(board_url, agent="alice", session=session) as other:
+        other.end_session()
+    given: dict[str, dict[str, Any]] = {
+        "ask": KEY,
+        "pending": {},
+        "take": {"ask": "ASK-1"},
+        "acknowledge": {"ask": "ASK-1", "response_seq": 1},
+    }
+    with refused(board_url, InvalidState, "was ended"):
+        getattr(board, verb)(**given[verb], session=session)
+
+
 # --- acknowledging ----------------------------------------------------------------------------------------------------
 
 
@@ -686,6 +721,27 @@ def test_a_closed_project_is_out_of_sight_until_something_newer_is_asked(
     age(board_url, 1)
     board.ask(**KEY, project="p")
     assert [each.id for each in ann.list_asks(attention=True)] == ["ASK-1", "ASK-2", "ASK-3"]
+
+
+@pytest.mark.parametrize("newer", ["move", "clarified", "unsaid", "revised"])
+def test_what_becomes_the_humans_turn_in_a_closed_project_is_newer(
+    board: Coordinator, ann: Coordinator, board_url: str, newer: str
+) -> None:
+    board.dispatch(title="Draw the logo", role="worker", project="q" if newer == "move" else "p")
+    board.ask(**COLOUR, task="TASK-1")
+    if newer in ("clarified", "unsaid"):
+        ann.respond(ask="ASK-1", kind="clarify", text="which logo?")
+    if newer == "clarified":
+        board.pending()
+    ann.close_project(name="p")
+    age(board_url, 1)
+    if newer == "move":
+        board.edit(task="TASK-1", project="p")
+    elif newer == "unsaid":
+        ann.withdraw_response(ask="ASK-1")
+    else:
+        board.revise(ask="ASK-1", detail="the small one")
+    assert ann.attention_count(project="p") == 1
 
 
 def test_the_standing_of_a_board_tells_what_is_asked_and_who_is_at_work(board: Coordinator, ann: Coordinator) -> None:
@@ -1154,6 +1210,69 @@ def test_the_next_question_of_a_task_follows_a_clarification(
     assert said(claimed(board).ask).choice == "red"
 
 
+def test_what_comes_in_the_place_of_a_question_that_a_task_waits_for_is_waited_for(
+    board: Coordinator, ann: Coordinator, bob: Coordinator, waiting: Claim, board_url: str
+) -> None:
+    for kind in ("note", "done"):
+        with refused(board_url, InvalidInput, "TASK-1 waits for ASK-1"):
+            bob.ask(title="never mind", kind=kind, task="TASK-1", supersedes="ASK-1")
+    assert bob.ask(**KEY, task="TASK-1", supersedes="ASK-1").ask.blocking
+    assert board.ask(**COLOUR, task=waiting, blocking=True, supersedes="ASK-2").ask.id == "ASK-3"
+    task = board.view(task="TASK-1").task
+    assert (task.status, task.ask_id) == ("BLOCKED", "ASK-3")
+    ann.respond(ask="ASK-3", choice="red")
+    assert said(claimed(board).ask).choice == "red"
+
+
+def test_asking_again_under_a_key_that_is_answered_keeps_the_claim(board: Coordinator, ann: Coordinator) -> None:
+    """Else the task would wait behind an answer, and be nobody's turn."""
+    board.dispatch(title="Draw the logo", role="worker")
+    call: dict[str, Any] = COLOUR | {"blocking": True, "dedup_key": "colour"}
+    board.ask(**call, task=claimed(board))
+    ann.respond(ask="ASK-1", choice="red")
+    claim = claimed(board)
+    again = board.ask(**call, task=claim)
+    assert (again.already, said(again.ask).choice) == (True, "red")
+    assert board.view(task="TASK-1").task.status == "IN_PROGRESS"
+    step = board.ask(**call | {"dedup_key": "next"}, task=claim, supersedes="ASK-1").ask
+    ann.respond(ask=step.id, choice="blue")
+    claim = claimed(board)
+    again = board.ask(**call | {"dedup_key": "next"}, task=claim, supersedes="ASK-1")
+    assert (again.ask.id, again.already, board.view(task="TASK-1").task.status) == ("ASK-2", True, "IN_PROGRESS")
+    assert board.complete(handle=claim, result="blue").task.status == "DONE"
+
+
+@pytest.mark.parametrize("then", ["acknowledge", "withdraw", "respond", "unsay"])
+def test_a_task_that_is_blocked_for_a_reason_of_its_own_is_not_freed_by_what_was_asked(
+    board: Coordinator, ann: Coordinator, waiting: Claim, then: str
+) -> None:
+    ann.respond(ask="ASK-1", choice="red")
+    board.block(handle=claimed(board), reason="the disk is full")
+    if then == "acknowledge":
+        board.acknowledge(ask="ASK-1", response_seq=1, outcome="red")
+    elif then == "withdraw":
+        board.withdraw(ask="ASK-1", reason="no need")
+    else:
+        ann.respond(ask="ASK-1", choice="blue")
+        if then == "unsay":
+            ann.withdraw_response(ask="ASK-1")
+            ann.respond(ask="ASK-1", choice="red")
+    view = board.view(task="TASK-1")
+    assert view.task.status == "BLOCKED"
+    assert not [note for note in view.notes if note.note_type == "SYSTEM"]
+    assert board.unblock(task="TASK-1").status == "TODO"
+
+
+def test_nor_when_it_was_blocked_while_the_human_was_asked_again(
+    board: Coordinator, ann: Coordinator, asked_again: Claim
+) -> None:
+    board.block(handle=asked_again, reason="the disk is full")
+    ann.respond(ask="ASK-1", choice="red")
+    assert board.view(task="TASK-1").task.status == "BLOCKED"
+    board.unblock(task="TASK-1")
+    assert said(claimed(board).ask).choice == "red"
+
+
 def test_a_cancelled_task_asks_nothing_any_more(board: Coordinator, ann: Coordinator, waiting: Claim) -> None:
     assert board.cancel(task="TASK-1").task.ask_id is None
     assert board.show_ask(ask="ASK-1").ask.close_reason == "withdrawn"
@@ -1210,9 +1329,49 @@ def test_a_task_that_spent_its_attempts_with_an_answer_at_hand_asks_beside_it(
     age(board_url, 901)
     board.sweep()
     (asked,) = ann.list_asks(attention=True)
-    assert (asked.asked_by, asked.surface, "unblock TASK-1" in asked.next_step) == ("system", "alone", True)
-    board.unblock(task="TASK-1")
+    assert (asked.asked_by, asked.surface, asked.surface_id) == ("system", "alone", "TASK-1")
+    ann.respond(ask=asked.id, kind="handled")
     assert said(claimed(bob).ask).choice == "blue"
+
+
+@pytest.mark.parametrize("end", ["unblock", "cancel", "dismiss", "move"])
+def test_what_is_asked_beside_an_answer_about_a_spent_task_follows_the_task(
+    board: Coordinator, ann: Coordinator, board_url: str, end: str
+) -> None:
+    board.dispatch(title="Kills its workers", role="worker", max_attempts=1)
+    board.ask(**COLOUR, task=claimed(board), blocking=True)
+    ann.respond(ask="ASK-1", choice="blue")
+    for _ in range(2):
+        claimed(board)
+        age(board_url, 901)
+        board.sweep()
+        (asked,) = ann.list_asks(attention=True)
+        if end == "dismiss":
+            ann.dismiss(ask=asked.id)
+        elif end == "move":
+            board.edit(task="TASK-1", project="new")
+            assert [each.project for each in ann.list_asks(attention=True)] == ["new"]
+            board.unblock(task="TASK-1")
+        else:
+            getattr(board, end)(task="TASK-1")
+        assert ann.attention_count() == 0
+        if end == "cancel":
+            board.reopen(task="TASK-1")
+
+
+def test_a_note_leaves_the_place_to_a_question(board: Coordinator, ann: Coordinator, board_url: str) -> None:
+    board.dispatch(title="Kills its workers", role="worker", max_attempts=1)
+    board.ask(title="half of it stands", kind="done", task=claimed(board).task.id)
+    age(board_url, 901)
+    board.sweep()
+    (asked,) = ann.list_asks(attention=True)
+    assert (asked.surface_id, asked.blocking, asked.step_no) == ("TASK-1", True, 2)
+    assert board.show_ask(ask="ASK-1").ask.close_reason == "superseded"
+    ann.respond(ask=asked.id, kind="handled")
+    board.complete(handle=claimed(board), result="r")
+    board.dispatch(title="Draw the logo", role="worker")
+    board.ask(title="half of it stands", kind="note", task="TASK-2")
+    assert board.ask(**COLOUR, task=claimed(board), blocking=True).ask.step_no == 2
 
 
 @pytest.fixture
@@ -1253,12 +1412,25 @@ def test_a_response_that_decided_a_review_is_not_unsaid(
     ann.respond(ask="ASK-1", choice="wait")
     ann.withdraw_response(ask="ASK-1")
     ann.respond(ask="ASK-1", **response)
-    with refused(board_url, AlreadyDecided, "has decided the review of TASK-1"):
+    with refused(board_url, AlreadyDecided, "TASK-1 has gone on"):
         ann.withdraw_response(ask="ASK-1")
     assert in_review.unread_answers() == ("ASK-1",)
     assert said(handed(in_review)).seq == 3
     ann.respond(ask="ASK-1", text="it was a slip")
-    assert ann.withdraw_response(ask="ASK-1").ask.state == "open"
+    if "choice" in response:
+        with refused(board_url, AlreadyDecided):
+            ann.withdraw_response(ask="ASK-1")
+    else:
+        assert ann.withdraw_response(ask="ASK-1").ask.state == "open"
+
+
+def test_an_answer_about_what_is_done_by_now_is_not_unsaid(
+    in_review: Coordinator, ann: Coordinator, board_url: str
+) -> None:
+    ann.respond(ask="ASK-1", choice="wait")
+    ann.approve(task="TASK-1")
+    with refused(board_url, AlreadyDecided, "TASK-1"):
+        ann.withdraw_response(ask="ASK-1")
 
 
 @pytest.mark.parametrize("verb", ["approve", "approve_all", "reject"])

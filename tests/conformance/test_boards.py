@@ -749,3 +749,14 @@ def test_a_write_inside_a_callers_own_transaction_goes_or_stays_with_it(board: C
             rows=[GivenRow("Docs", revision=1, note="x"), GivenRow("Name", status="blocked")],
             board_version=1,
         )
+
+
+@pytest.mark.parametrize("given", [{}, {"label": "Docs"}, set(), iter([{"label": "Docs"}])])
+def test_rows_and_options_are_lists(board: Coordinator, board_url: str, given: Any) -> None:
+    """What is no list is no empty board: it would set every row aside."""
+    board.board_upsert(title="B", rows=[{"label": "Docs"}])
+    with refused(board_url, InvalidInput, "must be a list"):
+        board.board_upsert(title="B", rows=given, board_version=1)
+    with refused(board_url, InvalidInput, "must be a list"):
+        board.ask(title="q", action_owner="decision", impact="i", options=given)
+    assert board.board_upsert(title="B", rows=[], board_version=1).progress.fraction is None

@@ -42,6 +42,7 @@ PLANTED: dict[str, tuple[str, ...]] = {
     ),
     "parked": (f"UPDATE tasks SET parked = 'scope', parked_on = 99, parked_until = {LATER} WHERE id = 'TASK-4'",),
     "rows": ("UPDATE board_rows SET status = 'blocked' WHERE label = 'Docs'",),
+    "asks": ("UPDATE tasks SET ask_id = 'ASK-9' WHERE id = 'TASK-4'",),
     "cursors": (f"INSERT INTO event_cursors VALUES ('ci', 9999, 9999, {PAST})",),
     "counters": ("UPDATE counters SET value = 1 WHERE kind = 'task'",),
     "ids": (

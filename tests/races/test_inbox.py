@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import coordinate
-from coordinate import errors
+from coordinate import counters, errors
 from tests.clock import age
 from tests.races import arena
 from tests.races.arena import Answer, Call, Go, Noticed, Weakness
@@ -351,6 +351,46 @@ def test_either_the_response_is_taken_or_the_task_is_claimed(board_url: str) -> 
 def test_a_claim_that_does_not_look_acts_beside_who_took_the_response(noticed: Noticed) -> None:
     guard = arena.cut("ask_let_go", r" AND \(asks\.handled_at IS NULL OR .*")
     noticed(lambda url: take_or_claim(url, 10, guard))
+
+
+# --- moves of tasks whose asks share a key ----------------------------------------------------------------------------
+
+
+def move_to_one_project(url: str, rounds: int, weakness: Weakness | None = None) -> None:
+    """In each round two tasks whose asks share a key go to one project, and a third is asked about under it there."""
+    with arena.setting_up(url, "alice") as c:
+        for number in range(1, rounds + 1):
+            for project in ("a", "b", "to"):
+                task = c.dispatch(title="t", role="worker", project=project).task.id
+                if project != "to":
+                    c.ask(**COLOUR, task=task, dedup_key=f"k{number}")
+    moves: list[list[Call]] = [
+        [("set_project", {"tasks": [f"TASK-{3 * n + k}"], "project": "to", "agent": "bob"}) for n in range(rounds)]
+        for k in (1, 2)
+    ]
+    ask: list[Call] = [("ask", COLOUR | {"project": "to", "dedup_key": f"k{n + 1}"}) for n in range(rounds)]
+    for answers in arena.rounds(url, *moves, ask, weakness=weakness):
+        assert all(answer.ok for answer in answers), answers
+    live = "SELECT project, count(*), count(DISTINCT dedup_key), count(dedup_key) FROM asks GROUP BY project"
+    ((project, asks, keys, keyed),) = arena.rows(url, live)
+    assert (project, keys, keyed) == ("to", rounds, rounds)
+    assert 2 * rounds <= asks <= 3 * rounds
+    assert_sound(url)
+
+
+def test_of_asks_that_move_at_once_one_keeps_the_key(board_url: str) -> None:
+    move_to_one_project(board_url, 20)
+
+
+def test_without_the_lock_a_move_fails_on_the_key(engine: str, noticed: Noticed) -> None:
+    """On SQLite one statement looks and moves, and nobody else writes meanwhile."""
+
+    def unlocked() -> None:
+        take = counters.take
+        counters.take = lambda tx, kind, count=1: take(tx, kind, count) if count else (0, None)  # type: ignore[assignment,return-value]
+
+    if engine == "postgresql":
+        noticed(lambda url: move_to_one_project(url, 20, unlocked))
 
 
 # --- asked again, while the task is held ------------------------------------------------------------------------------

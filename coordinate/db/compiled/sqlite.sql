@@ -3039,7 +3039,7 @@ RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, 
 UPDATE asks SET project=:project, dedup_key=CASE WHEN (EXISTS (SELECT other.id
 FROM asks AS other
 WHERE other.project = :project AND other.dedup_key = asks.dedup_key AND other.closed_at IS NULL)) THEN NULL ELSE
-    asks.dedup_key END
+    asks.dedup_key END, updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND asks.project != :project
 RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, step_no, dedup_key, blocking, title,
     detail, next_step, impact, next_after, options, context, asked_by, session_id, state, revision, snoozed_until,
@@ -3047,15 +3047,15 @@ RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, 
     outcome, outcome_at, closed_at, closed_by, close_reason, created_at, updated_at;
 
 -- name: ask_block
--- why: What was asked beside the work is now what the task waits for.
--- takes: ask_id text
+-- why: What was asked beside the work is now what the task waits for, or the other way round.
+-- takes: blocking boolean, ask_id text
 -- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
 --   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
 --   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
 --   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
 --   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
 --   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
-UPDATE asks SET blocking=true
+UPDATE asks SET blocking=:blocking
 WHERE asks.id = :ask_id AND asks.closed_at IS NULL
 RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, step_no, dedup_key, blocking, title,
     detail, next_step, impact, next_after, options, context, asked_by, session_id, state, revision, snoozed_until,
@@ -3219,9 +3219,26 @@ RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, 
 --   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
 --   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
 --   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
-UPDATE asks SET state='open', response_seq=(asks.response_seq + 1), handled_at=NULL, seen_at=NULL, seen_by=NULL
+UPDATE asks SET state='open', response_seq=(asks.response_seq + 1), handled_at=NULL, seen_at=NULL, seen_by=NULL,
+    updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND asks.handled_at IS NOT NULL AND asks.delivered_seq <
     asks.response_seq
+RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, step_no, dedup_key, blocking, title,
+    detail, next_step, impact, next_after, options, context, asked_by, session_id, state, revision, snoozed_until,
+    expires_at, response_seq, handled_at, delivered_seq, seen_at, seen_by, taken_by, taken_session_id, taken_until,
+    outcome, outcome_at, closed_at, closed_by, close_reason, created_at, updated_at;
+
+-- name: ask_nothing_said
+-- why: There was nothing to take back; that the human meant to is kept.
+-- takes: ask_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+UPDATE asks SET response_seq=(asks.response_seq + 1)
+WHERE asks.id = :ask_id AND asks.state = 'open'
 RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, step_no, dedup_key, blocking, title,
     detail, next_step, impact, next_after, options, context, asked_by, session_id, state, revision, snoozed_until,
     expires_at, response_seq, handled_at, delivered_seq, seen_at, seen_by, taken_by, taken_session_id, taken_until,
@@ -3592,7 +3609,7 @@ WHERE asks.closed_at IS NULL AND asks.state = 'open' AND asks.kind = 'question' 
 FROM projects
 WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
 FROM asks AS newer
-WHERE newer.project = projects.name AND newer.created_at > projects.closed_at)) AND NOT (EXISTS (SELECT boards.id
+WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)) AND NOT (EXISTS (SELECT boards.id
 FROM boards
 WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND (CAST(:project AS TEXT) IS NULL
     OR asks.project = :project)
@@ -3627,7 +3644,7 @@ WHERE asks.closed_at IS NULL AND asks.state = 'open' AND asks.kind = 'question' 
 FROM projects
 WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
 FROM asks AS newer
-WHERE newer.project = projects.name AND newer.created_at > projects.closed_at)) AND NOT (EXISTS (SELECT boards.id
+WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)) AND NOT (EXISTS (SELECT boards.id
 FROM boards
 WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND (CAST(:project AS TEXT) IS NULL
     OR asks.project = :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT) IS
@@ -3748,7 +3765,7 @@ WHERE asks.closed_at IS NULL AND asks.state = 'open' AND asks.kind = 'question' 
 FROM projects
 WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
 FROM asks AS newer
-WHERE newer.project = projects.name AND newer.created_at > projects.closed_at)) AND NOT (EXISTS (SELECT boards.id
+WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)) AND NOT (EXISTS (SELECT boards.id
 FROM boards
 WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND (CAST(:project AS TEXT) IS NULL
     OR asks.project = :project);
@@ -4294,6 +4311,22 @@ WHERE (board_rows.status = 'blocked') != (EXISTS (SELECT asks.id
 FROM asks
 WHERE asks.surface = 'row' AND asks.surface_id = board_rows.id AND asks.closed_at IS NULL))
 ORDER BY board_rows.id, board_rows.status
+
+LIMIT :limit;
+
+-- name: wrong_asks
+-- why: Tasks that name another ask than the live one about them, or that go on while one is open that they wait for.
+-- takes: limit integer
+-- gives: id text, found text
+SELECT tasks.id AS id, tasks.status AS found
+FROM tasks
+WHERE coalesce(tasks.ask_id, '') != coalesce((SELECT asks.id
+FROM asks
+WHERE asks.surface = 'task' AND asks.surface_id = tasks.id AND asks.closed_at IS NULL), '') OR (EXISTS (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.state = 'open' AND asks.blocking = 1)) AND (tasks.status NOT IN ('BLOCKED',
+    'IN_PROGRESS'))
+ORDER BY tasks.id, tasks.status
 
 LIMIT :limit;
 
