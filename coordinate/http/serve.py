@@ -14,6 +14,7 @@ from coordinate.errors import InvalidInput
 from coordinate.frozen import dataclass
 from coordinate.http.app import Application
 from coordinate.http.gate import THIS_MACHINE, Rules, names_of, new_secret
+from coordinate.http.wire import AT_A_TIME, Connection, Seldom, make_room
 from coordinate.service import Coordinator
 
 GRACE_SECONDS = 5
@@ -58,6 +59,9 @@ def serve(
     rules = Rules(names_of(host, port, names), scheme, rate, secret, owner or _user(), port)
     at = f"{scheme}://{names[0]}" if names else f"http://{'[::1]' if host == '::1' else host}:{port}"
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
+    for source in ("asyncio", "uvicorn.error"):
+        logging.getLogger(source).addFilter(Seldom())
+    make_room()
     server: uvicorn.Server
     app = Application(board, rules, stopping=lambda: server.should_exit)
     server = uvicorn.Server(
@@ -69,7 +73,9 @@ def serve(
             proxy_headers=False,
             lifespan="on",
             timeout_graceful_shutdown=GRACE_SECONDS,
-            limit_concurrency=2_000,
+            http=Connection,
+            ws="none",
+            backlog=AT_A_TIME,
         )
     )
     tell(Serving(f"{at}/", f"{at}/mcp", f"{at}/enter?key={secret}" if local else None))

@@ -61,9 +61,10 @@ class Command:
         )
         return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
 
-    def started(self, *arguments: str, **options: Any) -> subprocess.Popen[str]:
-        """The same, left to run."""
+    def started(self, *arguments: str, within: str = "", **options: Any) -> subprocess.Popen[str]:
+        """The same, left to run; `within` is what a shell does first."""
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
+        shell = ["sh", "-c", f'{within} && exec "$@"', "sh"] if within else []
         return subprocess.Popen(
-            [*COORDINATE, *arguments], text=True, cwd=self.folder, env=self.environment, **(pipes | options)
+            [*shell, *COORDINATE, *arguments], text=True, cwd=self.folder, env=self.environment, **(pipes | options)
         )

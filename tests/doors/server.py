@@ -84,8 +84,8 @@ class Server:
         self.process, self.told = begin(self.command, "--port", port, *self.options)
 
 
-def begin(command: Command, *options: str) -> tuple[subprocess.Popen[str], dict[str, Any]]:
-    process = command.started("serve", *options, stderr=None)
+def begin(command: Command, *options: str, within: str = "") -> tuple[subprocess.Popen[str], dict[str, Any]]:
+    process = command.started("serve", *options, stderr=None, within=within)
     assert process.stdout is not None
     line = process.stdout.readline()
     assert line, "the server ended"
@@ -93,13 +93,13 @@ def begin(command: Command, *options: str) -> tuple[subprocess.Popen[str], dict[
 
 
 @contextmanager
-def serving(board: Coordinator, url: str, folder: Path, *options: str) -> Iterator[Server]:
+def serving(board: Coordinator, url: str, folder: Path, *options: str, within: str = "") -> Iterator[Server]:
     """A server with a token for each role: agents wendy, rita, max, and the humans hugo and ada."""
     folder.mkdir(exist_ok=True)
     command = Command(url, folder)
     names = {"worker": "wendy", "reviewer": "rita", "manager": "max", "human": "hugo", "admin": "ada"}
     secrets = {role: board.create_token(name=name, role=role).secret for role, name in names.items()}
-    process, told = begin(command, "--port", "0", *options)
+    process, told = begin(command, "--port", "0", *options, within=within)
     server = Server(process, told, command, options, secrets)
     try:
         yield server

@@ -198,6 +198,28 @@ def test_bodies_and_rates_have_their_limits(board: Coordinator, board_url: str, 
         assert server("GET", "/", token=server.secrets["reviewer"]).status == 200
 
 
+@ON_A_FILE
+def test_who_connects_and_says_nothing_takes_nobodys_place(
+    board: Coordinator, board_url: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Requests that do not arrive are cut, the oldest for the next when there is no room; the log does not grow."""
+    with serving(board, board_url, tmp_path / "s", within="ulimit -n 300") as server:
+        port, lines = int(server.host.rpartition(":")[2]), []
+        head = f"POST /enter HTTP/1.1\r\nHost: {server.host}\r\nContent-Length: 9\r\n\r\n".encode()
+        for said in (b"", b"GET / HT", head + b"token=") * 104:
+            lines.append(socket.create_connection(("127.0.0.1", port)))
+            with suppress(OSError):
+                lines[-1].sendall(said)
+        assert server("GET", "/healthz").status == 200
+        assert server("GET", "/", token=server.secrets["worker"]).status == 200
+        for line in lines[-90:]:  # these were not waited for: room was made by the oldest
+            with pytest.raises(BlockingIOError):
+                line.recv(1, socket.MSG_DONTWAIT)
+        for line in lines:
+            line.close()
+    assert len(capfd.readouterr().err) < 5_000
+
+
 def test_beyond_this_machine_it_needs_tokens_and_a_name(tmp_path: Path, sqlite_template: Path) -> None:
     """IF-09."""
     url = str(shutil.copy(sqlite_template, tmp_path / "board.db"))
@@ -433,8 +455,14 @@ def test_a_stream_brings_what_another_process_writes(server: Server, board: Coor
 
 
 @ON_A_FILE
-def test_a_token_that_ends_and_leave_end_what_is_under_way(server: Server, board: Coordinator, follow: Follow) -> None:
-    """IF-09. Streams and waits, at every door; another token's go on."""
+def test_what_is_under_way_ends_with_token_and_sign_in_and_what_does_not_arrive_in_time(
+    server: Server, board: Coordinator, follow: Follow
+) -> None:
+    """IF-09. Streams and waits, at every door; another token's go on. A request that never arrives is cut."""
+    head = f"POST /enter HTTP/1.1\r\nHost: {server.host}\r\nContent-Length: 9\r\n\r\n"
+    late = [socket.create_connection(("127.0.0.1", int(server.host.rpartition(":")[2])), 60) for _ in range(3)]
+    for line, said in zip(late, ("", "GET / HT", f"{head}token="), strict=True):
+        line.sendall(said.encode())
     made = board.create_token(name="temp", role="worker")
     cookie, cookie_of = server.sign_in(made.secret), server.sign_in(server.secrets["human"])
     mine = {"Authorization": f"Bearer {made.secret}"}
@@ -467,11 +495,13 @@ def test_a_token_that_ends_and_leave_end_what_is_under_way(server: Server, board
     for each in waiting:
         each.join(60)
     assert replies == [401, 401]
-    time.sleep(2.5)
     board.dispatch(title="T", role="worker")
     assert other.until(1)
-    time.sleep(2.5)
+    time.sleep(1)
     assert board.view(task="TASK-1").task.status == "TODO", "a call of a token that has ended took it"
+    for line in late:
+        with line, suppress(ConnectionResetError):
+            assert line.recv(1) == b""
 
 
 @ON_A_FILE

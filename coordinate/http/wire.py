@@ -1,0 +1,97 @@
+"""The server's connections: how many there are, and how long one may take to say what it wants.
+
+Whoever connects and says nothing, or a letter now and then, holds a file of the process without having shown a token.
+So a request has to arrive in time, and where there is no room left, the oldest of those that have not said what they
+want makes room for the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+import time
+from contextlib import suppress
+from typing import Any, ClassVar
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+REQUEST_SECONDS = 10.0
+CONNECTIONS_MAX, CONNECTIONS_LEAST = 2_000, 50
+# How many are taken in before the first of them is looked at; and files kept for these, the board and all else.
+AT_A_TIME, FILES_KEPT = 100, 200
+SAID_SECONDS = 10.0
+
+
+class Connection(H11Protocol):
+    """One connection, whose requests arrive in time or not at all."""
+
+    room: ClassVar[int] = CONNECTIONS_MAX
+    _arriving: ClassVar[dict[Connection, asyncio.TimerHandle]] = {}
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._expect()
+        if len(self.connections) > self.room:
+            next(iter(self._arriving))._cut()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        state = self.conn.their_state
+        if state is h11.SEND_BODY or (state is h11.IDLE and self.conn.trailing_data[0]):
+            if self not in self._arriving:
+                self._expect()
+        else:
+            self._forget()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forget()
+        super().connection_lost(exc)
+
+    def _expect(self) -> None:
+        self._arriving[self] = self.loop.call_later(REQUEST_SECONDS, self._late)
+
+    def _late(self) -> None:
+        if self.flow.read_paused:  # it is not the client who takes so long
+            self._expect()
+        else:
+            self._cut()
+
+    def _cut(self) -> None:
+        self._forget()
+        self.connections.discard(self)
+        self.transport.abort()
+
+    def _forget(self) -> None:
+        if (timer := self._arriving.pop(self, None)) is not None:
+            timer.cancel()
+
+
+def make_room() -> None:
+    """Let the process open as many files as it needs, or as it may, and have no more connections than that."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = CONNECTIONS_MAX + FILES_KEPT
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        Connection.room = max(CONNECTIONS_LEAST, min(CONNECTIONS_MAX, soft - FILES_KEPT))
+
+
+class Seldom(logging.Filter):
+    """Lets the same thing be said once in a while: what strangers cause must not fill a disk."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[Any, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        now, what = time.monotonic(), (record.msg, record.exc_info and record.exc_info[0])
+        if now - self._said.get(what, -SAID_SECONDS) < SAID_SECONDS:
+            return False
+        if len(self._said) > 100:
+            self._said.clear()
+        self._said[what] = now
+        return True
