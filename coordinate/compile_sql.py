@@ -33,7 +33,8 @@ TITLES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 def compile_all(engine: str) -> str:
     """The whole file of one engine, as text."""
     parts = [
-        f"-- Every statement that coordinate sends to {TITLES[engine]} while it runs, beside BEGIN and COMMIT.\n"
+        f"-- Every statement on a board's rows that coordinate sends to {TITLES[engine]} while it runs. Beside them:\n"
+        "-- what begins and ends transactions, looks at the catalog, migrates a board, moves it, or examines it.\n"
         "-- Made by `python -m coordinate.compile_sql` from the statements.py modules; do not edit.\n"
     ]
     seen: set[str] = set()

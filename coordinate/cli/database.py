@@ -66,9 +66,9 @@ def current(call: Call) -> None:
 
 
 @command("check", example="coordinate db check --wait 60s")
-@click.option("--wait", type=DURATION, help="Wait so long until the board is at head. In vain: exit 8.")
+@click.option("--wait", type=DURATION, help="Wait so long until the board is at head. In vain: exit 8; moved: exit 7.")
 def check(call: Call, wait: int | None) -> None:
-    """Compare a board's tables with what this program expects; exit 2 when they differ.
+    """Compare a board's tables with what this program expects; exit 2 when they differ. Says when a move's fence is up.
 
     For deployments: --wait lets a program start only once somebody has made or upgraded its board.
     """
@@ -78,7 +78,8 @@ def check(call: Call, wait: int | None) -> None:
         call.show({"differences": None, "not_ready": missing.as_dict()})
         raise click.exceptions.Exit(8)
     differences = migrate.check(_target(call))
-    call.show({"differences": differences}, nothing="no differences")
+    fence = migrate.current(_target(call)).fence
+    call.show({"differences": differences, **({"fence": fence} if fence else {})}, nothing="no differences")
     if differences:
         raise click.exceptions.Exit(2)
 
@@ -191,7 +192,8 @@ def doctor(call: Call, deep: bool, repair: bool) -> None:
 
     examined = doctor.examine(_target(call), deep=deep or repair, repair=repair)
     symptoms = examined.symptoms
-    if (deep or repair) and examined.at_head:
+    arriving = examined.facts.get("fence", {}).get("state") in ("arriving", "copied", "withdrawn")
+    if (deep or repair) and examined.at_head and not arriving:
         with call.board() as board:
             symptoms += board.repair() if repair else board.examine()
     healthy = not [each for each in symptoms if each.severity == "fault" and each.repaired < each.count]
@@ -243,13 +245,18 @@ def _bar(source: str) -> Iterator[Callable[[str, str, int, int], None] | None]:
 
     total = 0
 
-    def show(doing: str, table: str, rows: int, size: int) -> None:
+    def show(doing: str, table: str, count: int, size: int) -> None:
         nonlocal total
         total += size
-        bar.update(rows, f"{doing} {table}, {total / 1e6:,.1f} MB")
+        bar.update(count, f"{doing} {table}, {total / 1e6:,.1f} MB")
 
     with click.progressbar(
-        length=2 * moving.rows_of(source), file=sys.stderr, show_pos=True, item_show_func=lambda item: item
+        length=(rows := 2 * moving.rows_of(source)),
+        file=sys.stderr,
+        show_pos=True,
+        show_eta=False,  # copying and comparing do not go at one speed
+        update_min_steps=max(1, rows // 200),
+        item_show_func=lambda item: item,
     ) as bar:
         yield show
 

@@ -42,8 +42,11 @@ POSTGRES_LEAST = 140000
 class Interrupted(Exception):
     """The engine could not do it now: `error` is what the caller is told if trying again does not help either."""
 
-    def __init__(self, error: errors.CoordinateError, *, again: bool, lost: bool = False) -> None:
+    def __init__(
+        self, error: errors.CoordinateError, *, again: bool, lost: bool = False, reached: bool = False
+    ) -> None:
         super().__init__(error.message)
+        self.reached = reached  # something answered there, so that the address is right
         self.error = error
         self.again = again
         self.lost = lost
@@ -479,6 +482,12 @@ _HOPELESS = (
 )
 
 
+_NO_DATABASE = re.compile(r'FATAL: +database "[^"]*" does not exist')
+_NOT_LET_IN = ("authentication failed", "no password supplied", "pg_hba.conf", 'FATAL:  role "')
+# A server that starts or stops says so itself (57P03).
+_NOT_NOW = ("is starting up", "is shutting down", "not yet accepting connections", "not accepting connections")
+
+
 class Postgres:
     """One schema of a Postgres database. Short READ COMMITTED transactions; nothing relies on a session's state.
 
@@ -554,14 +563,27 @@ class Postgres:
                 **patience,
             )
         except (self._psycopg.Error, UnicodeError) as error:
-            hopeless = any(sign in str(error) for sign in _HOPELESS)
-            raise Interrupted(self._unreachable(error), again=not hopeless, lost=True) from None
+            said = str(error)
+            hopeless = any(sign in said for sign in _HOPELESS)
+            reached = any(sign in said for sign in _NOT_NOW)
+            raise Interrupted(self._not_connected(error), again=not hopeless, lost=True, reached=reached) from None
         if connection.info.server_version < POSTGRES_LEAST:
             connection.close()
             raise errors.UnsupportedDatabase(
                 f"{self.describe()} runs PostgreSQL {connection.info.server_version // 10000}; 14 or later is needed"
             )
         return connection
+
+    def _not_connected(self, error: Exception) -> errors.CoordinateError:
+        said = str(error)
+        told = f"{self.describe()} lets nobody in: {self._without_secret(' '.join(said.split()))}"
+        if _NO_DATABASE.search(said):
+            return errors.NoBoard(told, hint="name another database, or let a DBA create this one")
+        if any(sign in said for sign in _NOT_LET_IN):
+            return errors.PermissionDenied(
+                told, hint="check the user, and the password in a passfile or $PGPASSWORD; a DBA knows pg_hba.conf"
+            )
+        return self._unreachable(error)
 
     def _unreachable(self, error: Exception) -> errors.CoordinateError:
         said = " ".join(str(error).split())
@@ -584,6 +606,16 @@ class Postgres:
         return not connection.closed and connection.info.transaction_status == 0
 
     def begin(self, connection: Any, *, writes: bool) -> None:
+        # Our BEGIN would override what a DBA set for a role, a database or the server; a pooler may not tell us.
+        if writes and connection.info.parameter_status("default_transaction_read_only") == "on":
+            raise Interrupted(
+                errors.ReadOnly(
+                    f"{self.describe()} accepts no writes: default_transaction_read_only is on for this role here",
+                    hint="a DBA set it, for the role, the database or the server; nothing was changed",
+                ),
+                again=False,
+                lost=True,
+            )
         opened = connection.pipeline()
         self._pipelines[connection] = opened, opened.__enter__()
         for statement in (_BEGIN_WRITE if writes else _BEGIN_READ).split("; "):
@@ -676,7 +708,8 @@ class Postgres:
         if state == "42501":
             refused = errors.PermissionDenied(
                 f"the database role may not do this: {self._without_secret(str(error)).splitlines()[0]}",
-                hint="a DBA can grant it; see the chapter on roles in the documentation",
+                hint="coordinate db doctor lists what rights are missing, coordinate db grant ROLE prints how to give"
+                " them",
             )
             return Interrupted(refused, again=False)
         if state in ("53100", "53200"):

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinate import config, errors
-from coordinate.db import dialect, knowledge, migrate, schema, sides
+from coordinate.db import dialect, fence, knowledge, migrate, schema, sides
 from coordinate.records import Symptom
 
 SHOWN_MAX = 20
@@ -55,15 +55,25 @@ def examine(target: str, *, deep: bool = False, repair: bool = False) -> Examine
 
     Raises what opening it raises: `NoBoard`, `NotABoard` (damaged), `Unreachable`.
     """
-    standing = migrate.current(target)
+    look = _server if dialect.is_postgres(target) else _file
+    try:
+        standing = migrate.current(target)
+    except errors.PermissionDenied as error:
+        if look is not _server:
+            raise
+        where: dict[str, Any] = {"database": dialect.Postgres(target).describe()}
+        lacks = _fault("rights", error.message, error.hint)
+        return Examined(where, [lacks, *_server(target, where, deep=deep, repair=repair)], at_head=False)
     facts: dict[str, Any] = {"database": standing.database, "revision": ", ".join(standing.revisions)}
     symptoms = []
+    if standing.fence is not None:
+        facts["fence"] = standing.fence
+        symptoms.append(_fenced(**standing.fence))
     try:
         knowledge.judge(list(standing.revisions), standing.window, standing.database, [])
     except (errors.SchemaBehind, errors.SchemaAhead, errors.NotABoard) as error:
         symptoms.append(_fault("schema", error.message, error.hint))
-    at_head = not symptoms and standing.at_head
-    look = _server if dialect.is_postgres(target) else _file
+    at_head = standing.at_head and not any(each.kind == "schema" for each in symptoms)
     symptoms += look(target, facts, deep=deep, repair=repair)
     damaged = any(each.kind == "integrity" for each in symptoms)
     if deep and at_head and not damaged:
@@ -72,6 +82,14 @@ def examine(target: str, *, deep: bool = False, repair: bool = False) -> Examine
         hint = "somebody changed the tables past the migrations: change them back, or restore a backup"
         symptoms.append(_fault("drift", "the tables are not those that this program expects", hint, *differences))
     return Examined(facts, symptoms, at_head)
+
+
+def _fenced(*, state: str, since: str, to: str) -> Symptom:
+    refusal = fence.refusal(state, to)
+    hint = refusal.hint
+    if isinstance(refusal, errors.Moving):
+        hint = "if no mover runs any more: coordinate db move --resume goes on, coordinate db move --undo gives up"
+    return _warning(state, f"{refusal.message}; nobody may write since {since}", hint)
 
 
 def _values(target: str) -> Iterator[Symptom]:

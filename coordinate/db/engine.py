@@ -206,6 +206,7 @@ class Database:
                     else:
                         call = self._perform_alone(work, writes)
             except Interrupted as interrupted:
+                self._reached = self._reached or interrupted.reached
                 most = patience if self._reached else min(patience, FIRST_RETRY_SECONDS)
                 told = not interrupted.again or isinstance(interrupted.error, at_once)
                 if told or time.monotonic() + pause > started + most:

@@ -261,9 +261,24 @@ def _print_sql(context: Any, verb: str) -> None:
         printed = context.get_context().impl.static_output
         if engine == "postgresql":
             printed(f"SET lock_timeout = '{LOCK_SECONDS}s';\n")
+            start = context.get_starting_revision_argument()
+            if start not in (None, "base"):
+                printed(_begins_at(context.script.get_revision(start).revision))
         context.run_migrations()
         if verb == "downgrade" and not context.get_revision_argument():
             printed(f"DROP TABLE {schema.VERSION_TABLE};\n")
+
+
+def _begins_at(revision: str) -> str:
+    """SQL that fails where the board does not stand at the revision at which a script begins."""
+    return (
+        "DO $$ BEGIN\n"
+        f"  IF (SELECT array_agg(version_num::text) FROM {schema.VERSION_TABLE}) IS DISTINCT FROM ARRAY['{revision}']"
+        " THEN\n"
+        f"    RAISE EXCEPTION 'this script begins at revision {revision}, and the board in schema % does not stand"
+        " there', current_schema();\n"
+        "  END IF;\nEND $$;\n"
+    )
 
 
 def _options(engine: str) -> dict[str, Any]:

@@ -28,6 +28,11 @@ _SAID = re.compile(f"({'|'.join(dict.fromkeys(_SAYS.values()))}) (.+)")
 _TRY_AGAIN = "readers still read; try again in a while"
 
 
+def is_up(state: str) -> bool:
+    """Whether a board in this state refuses every change."""
+    return state in _SAYS
+
+
 def sentence(state: str, address: str) -> str:
     """What a fence says to whoever writes; `address` is that of the other side, without any secret."""
     return f"{_SAYS[state]} {address}"

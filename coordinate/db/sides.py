@@ -109,6 +109,9 @@ class Side(Protocol):
         """Those that are there."""
 
     def count(self, table: Table) -> int: ...
+    def stored(self) -> int:
+        """The bytes that the board takes up."""
+
     def pages(self, table: Table) -> Iterator[list[Row]]: ...
     def lines(self, table: Table) -> Iterator[bytes]:
         """The rows as COPY prints them: what was written one way is read back another way, on both sides."""
@@ -308,6 +311,9 @@ class SQLiteSide(_Side):
             self._connection.executemany(insert, page)
             before, size = size, self._bytes()
             yield len(page), size - before
+
+    def stored(self) -> int:
+        return self._bytes()
 
     def _bytes(self) -> int:
         return int(self._ask("PRAGMA page_count")[0][0]) * int(self._ask("PRAGMA page_size")[0][0])
@@ -674,6 +680,14 @@ class PostgresSide(_Side):
             cursor.copy(f"COPY ({self._select(table)}) TO STDOUT".encode()) as copy,
         ):
             yield from map(bytes, copy)
+
+    def stored(self) -> int:
+        found = self._ask(
+            f"SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class WHERE relnamespace = {_HOME}"
+            " AND relname = ANY ($1) AND relkind = 'r'",
+            [table.name for table in TABLES],
+        )
+        return int(found[0][0])
 
     def empty(self) -> None:
         self.run(f"TRUNCATE {', '.join(table.name for table in TABLES)}, event_feed")

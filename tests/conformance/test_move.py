@@ -426,7 +426,9 @@ def test_one_report_names_all_that_stands_in_the_way(lived: str, engine: str, ot
 
 def test_a_dry_run_changes_nothing_and_says_that_it_could(lived: str, engine: str, other_url: str) -> None:
     with nothing_changes(lived):
-        assert move.move(lived, other_url, dry_run=True).state == "checked"
+        told_of = move.move(lived, other_url, dry_run=True)
+    assert (told_of.state, told_of.rows) == ("checked", sum(map(len, told(lived).values())))
+    assert told_of.bytes > 10_000
     assert rows(lived, "SELECT state FROM board_move") == []
     if engine == "sqlite":
         assert rows(other_url, "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()") == [(0,)]

@@ -28,6 +28,11 @@ def test_a_folders_board_moves_and_the_folder_names_the_new_place(tmp_path: Path
     assert command("task", "claim-next", "--role", "worker", "--agent", "bob").json["claim"] == "TASK-1@1"
     refused = command("task", "claim-next", "--role", "worker", "--agent", "bob", "--db", str(old))
     assert (refused.status, refused.error["code"], refused.error["address"]) == (7, "moved", str(new))
+    fence = command("db", "current", "--db", str(old)).json["fence"]
+    assert (fence["state"], fence["to"]) == ("moved", str(new))
+    for verb in (("db", "check"), ("db", "upgrade"), ("db", "doctor", "--deep")):
+        assert command(*verb, "--db", str(old)).json["fence"] == fence, verb
+    assert command("db", "check", "--wait", "1s", "--db", str(old)).status == 7
     undone = command("db", "move", "--undo", "--from", str(old))
     assert (undone.status, undone.error["code"]) == (2, "invalid_state")
 

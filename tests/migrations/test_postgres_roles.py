@@ -14,13 +14,13 @@ import pytest
 
 import coordinate
 from coordinate import errors
-from coordinate.db import migrate
+from coordinate.db import doctor, migrate
 from coordinate.db.compiled import Library
 from coordinate.db.env import LOCK_SECONDS
 from coordinate.db.knowledge import HEAD, REVISIONS
 from coordinate.db.schema import metadata
-from tests.migrations.catalog import alembic, catalog, fill, rows, run, step, unchanged, write_later
-from tests.postgres import Server
+from tests.migrations.catalog import alembic, catalog, fill, rows, run, run_script, step, unchanged, write_later
+from tests.postgres import Server, with_user
 
 
 class Roles:
@@ -164,6 +164,43 @@ def test_verbs_that_look_work_where_nothing_may_be_written(home: str, roles: Rol
     assert migrate.current(as_role).at_head
     assert migrate.check(as_role) == []
     assert f"{HEAD} (head)" in alembic("current", url=as_role).stdout
+    run(home, f"GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}")
+    with coordinate.connect(as_role, agent="alice") as c:
+        assert not c.list_tasks().tasks
+        with pytest.raises(errors.ReadOnly, match="default_transaction_read_only"):
+            c.dispatch(title="what a DBA forbade", role="worker")
+
+
+def test_missing_rights_are_named_even_where_nothing_can_be_read(home: str, roles: Roles) -> None:
+    migrate.upgrade(home)
+    examined = doctor.examine(roles.url(roles.make("blind"), home))
+    (said, lacks) = [symptom for symptom in examined.symptoms if symptom.kind == "rights"]
+    assert "permission denied" in said.said
+    assert "agents: SELECT" in lacks.found
+    assert lacks.count > 50
+
+
+def test_a_database_that_is_not_there_and_a_role_that_is_not_are_no_reason_to_try_again(home: str) -> None:
+    with pytest.raises(errors.NoBoard, match="does not exist"):
+        migrate.current(
+            re.sub(r"@/\w+", "@/nowhere", home) if "@/" in home else re.sub(r"(@[^/]+)/\w+", r"\1/nowhere", home)
+        )
+    with pytest.raises(errors.PermissionDenied, match="lets nobody in"):
+        migrate.current(with_user(home, "nobody at all", "pw"))
+
+
+def test_a_printed_script_runs_only_where_it_begins(home: str) -> None:
+    migrate.upgrade(home, "0006")
+    printed = migrate.sql("postgresql", "0007:0008")
+    with pytest.raises(psycopg.errors.RaiseException, match="begins at revision 0007"):
+        run(home, printed)
+    migrate.upgrade(home, "0007")
+    run_script(home, printed)
+    assert migrate.current(home).at_head
+    with pytest.raises(errors.InvalidInput, match="way back"):
+        migrate.sql("postgresql", "0008:0004")
+    run_script(home, migrate.sql("postgresql", "0008:0007", down=True))
+    assert migrate.current(home).revisions == ("0007",)
 
 
 # --- PG-15: schemas ---------------------------------------------------------------------------------------------------

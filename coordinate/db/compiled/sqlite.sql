@@ -1,4 +1,5 @@
--- Every statement that coordinate sends to SQLite while it runs, beside BEGIN and COMMIT.
+-- Every statement on a board's rows that coordinate sends to SQLite while it runs. Beside them:
+-- what begins and ends transactions, looks at the catalog, migrates a board, moves it, or examines it.
 -- Made by `python -m coordinate.compile_sql` from the statements.py modules; do not edit.
 
 -- ===== shared: the schema's age, counters, events =====
