@@ -37,7 +37,7 @@ REQUEST_SECONDS = 10.0
 # Longer than a request, and renewed along the way; after a crash the next one takes over when it is past.
 LOCK_SECONDS = 30
 LOOK_SECONDS = 2.0
-STOP_SECONDS = 5.0
+STOP_SECONDS = 3.0
 BATCH = 50
 PAUSE_SECONDS, PAUSE_SECONDS_MAX = 1.0, 900.0
 GIVE_UP_SECONDS, GIVE_UP_SECONDS_MAX = 86_400, 172_800

@@ -64,7 +64,8 @@ def _in_peace(call: Call, say: Callable[[Call, Coordinator, Told], Told | None])
     call.tells_losses = False  # nobody reads it here; the session is told at its own next call
     try:
         told = _told()
-        start = Path(os.environ.get("CLAUDE_PROJECT_DIR") or told.get("cwd") or ".")
+        cwd = told.get("cwd")
+        start = Path(os.environ.get("CLAUDE_PROJECT_DIR") or (cwd if isinstance(cwd, str) else "") or ".")
         call.db = call.db or config.locate(None, start=start.absolute()).target
         with call.board() as board:
             answer = say(call, board, told)

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import secrets
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +105,7 @@ def hooks(root: Path, name: str, wanted: dict[str, str]) -> Change:
     """
     place, before = _look(root, name)
     settings, groups = _settings(name, before)
-    missing = {event: line for event, line in wanted.items() if line not in json.dumps(groups.get(event))}
+    missing = {event: line for event, line in wanted.items() if not _runs(groups.get(event, []), line)}
     if not missing:
         return Change(name, place, None, why="up to date")
     for event, line in missing.items():
@@ -119,13 +122,45 @@ def hooks(root: Path, name: str, wanted: dict[str, str]) -> Change:
 def _settings(name: str, before: bytes | None) -> tuple[dict[str, Any], dict[str, Any]]:
     """A settings file as it stands, and its hooks by event; refused when that is not what it is."""
     try:
-        settings = json.loads((before or b"").decode() or "{}", object_pairs_hook=_each_once)
+        settings = json.loads(
+            (before or b"").decode() or "{}", object_pairs_hook=_each_once, parse_float=_kept, parse_constant=_kept
+        )
     except (ValueError, RecursionError) as error:
         raise _wrong(name, f"is not JSON: {error}", "mend it and run init again; nothing was changed") from None
     groups = settings.get("hooks", {}) if isinstance(settings, dict) else None
     if not isinstance(groups, dict) or not all(isinstance(each, list) for each in groups.values()):
         raise _wrong(name, "holds no settings with hooks by event", "mend it and run init again; nothing was changed")
     return settings, groups
+
+
+def _runs(groups: list[Any], line: str) -> bool:
+    """Whether a command of these hooks runs this one: its words stand there as words, not in a comment or a text."""
+    commands = [
+        hook.get("command", "")
+        for group in groups
+        if isinstance(group, dict) and isinstance(group.get("hooks"), list)
+        for hook in group["hooks"]
+        if isinstance(hook, dict)
+    ]
+    return any(isinstance(each, str) and f" {line} " in f" {' '.join(_words(each))} " for each in commands)
+
+
+def _words(command: str) -> list[str]:
+    """The words of a shell's command, each program without its path; a text in quotes is one, and none of these."""
+    lexer = shlex.shlex(command, posix=False, punctuation_chars=True)
+    lexer.whitespace_split = True
+    try:
+        return [word.rpartition("/")[2] for word in lexer if word[0] not in "'\"" or word[-1] != word[0]]
+    except ValueError:  # a quote that does not end
+        return command.split()
+
+
+def _kept(number: str) -> float:
+    """A number that is the same when it is written again."""
+    value = float(number)
+    if not math.isfinite(value) or Decimal(number) != Decimal(repr(value)):
+        raise ValueError(f"the number {number[:40]} cannot be kept as it is")
+    return value
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

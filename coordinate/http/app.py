@@ -176,10 +176,14 @@ async def events(request: Request) -> Response:
         if said is not None and not (said.isascii() and said.isdigit() and len(said) < 19):
             raise inputs.refuse("after", "after must be a position of the log, a whole number")
         project = inputs.name_or_none(request.query_params.get("project"), "project")
-        after = await calls.run(calls.board.tail_events) if said is None else ([], int(said))
+        head = (await calls.run(calls.board.tail_events))[1]
+        # A browser that comes back to a board that was restored begins at its end; whoever asks is told.
+        if "after" in request.query_params and said is not None and int(said) > head:
+            raise inputs.refuse("after", f"the log ends at {head}, before {said}")
+        after = head if said is None else min(int(said), head)
     except CoordinateError as error:
         return refused(error)
-    return StreamingResponse(_lines(calls, after[1], project), media_type="text/event-stream")
+    return StreamingResponse(_lines(calls, after, project), media_type="text/event-stream")
 
 
 async def _lines(calls: Calls, after: int, project: str | None) -> AsyncIterator[str]:

@@ -19,6 +19,7 @@ import pytest
 import coordinate
 from coordinate import harness
 from coordinate.db import migrate
+from coordinate.errors import InvalidInput
 from coordinate.harness import files
 
 BLOCK = re.compile(rb"<!-- coordinate:begin -->\r?\n.*?<!-- coordinate:end -->", re.DOTALL)
@@ -659,3 +660,23 @@ def test_init_takes_the_options_that_every_command_takes(project: Path, tmp_path
     out, _ = running.communicate(timeout=60)
     assert running.returncode == 0
     assert "BOARD" in out
+
+
+def test_only_a_command_that_runs_ours_counts_and_numbers_are_kept(tmp_path: Path) -> None:
+    line = "coordinate harness stop"
+
+    def added(command: str) -> bool:
+        told = {"big": 12345678901234567890, "small": 0.1, "hooks": {"Stop": [{"hooks": [{"command": command}]}]}}
+        (tmp_path / "s.json").write_text(json.dumps(told))
+        change = files.hooks(tmp_path, "s.json", {"Stop": line})
+        assert change.content is None or json.loads(change.content)["big"] == told["big"]
+        return change.content is not None
+
+    for command in (line, f"{line} || true", f"cd x;{line}>&2", f"A=1 /opt/bin/{line} && true", f"uv run {line}"):
+        assert not added(command), command
+    for command in (f"echo '{line}'", f'log "see {line}"', f"true # {line}", f"{line}-watch", f"my{line}", "true"):
+        assert added(command), command
+    for number in ("1e400", "0.12345678901234567890123", "NaN"):
+        (tmp_path / "s.json").write_text(f'{{"n": {number}}}')
+        with pytest.raises(InvalidInput, match="cannot be kept"):
+            files.hooks(tmp_path, "s.json", {"Stop": line})

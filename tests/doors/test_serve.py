@@ -451,7 +451,8 @@ def test_a_stream_brings_what_another_process_writes(server: Server, board: Coor
     assert [each["id"] for each in back.until(25)] == everything[101:]
     narrow = follow("/events?after=0&project=p")
     assert {each["project"] for each in narrow.until(60)} == {"p"}
-    assert server("GET", "/events?after=x", token=server.secrets["worker"]).status == 422
+    for wrong in ("x", "99999"):
+        assert server("GET", f"/events?after={wrong}", token=server.secrets["worker"]).status == 422
 
 
 @ON_A_FILE
