@@ -12,11 +12,11 @@ import pytest
 
 import coordinate
 from coordinate import errors
-from coordinate.db import dialect
+from coordinate.db import dialect, engine
 from coordinate.db.dialect import Interrupted, Postgres
 from coordinate.service import Coordinator
 from tests.conftest import create_board_on_postgres
-from tests.postgres import Server, start_server
+from tests.postgres import BinaryServer, Server, start_server
 from tests.races import arena
 from tests.races.arena import Go, Weakness
 
@@ -240,6 +240,21 @@ def claim_or_find(c: Coordinator, told: dict[str, int]) -> str | None:
 def test_workers_go_on_through_cut_connections_and_a_restart(own_server: Server, postgres_script: str | None) -> None:
     """PG-11. Guard: a lost connection is tried again, unless it was lost during the commit, which is said."""
     play_cuts(own_server, postgres_script)
+
+
+def test_a_new_process_is_patient_with_a_server_that_says_that_it_shuts_down(
+    own_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PG-11: the address is right then, so that the patience is that of a known place and not of a first try."""
+    assert isinstance(own_server, BinaryServer)
+    monkeypatch.setattr(engine, "FIRST_RETRY_SECONDS", 0.0)
+    newcomer = engine.Database(Postgres(own_server.url))
+    with psycopg.connect(own_server.url):  # such a stop waits for it, and lets nobody else in
+        own_server._run("pg_ctl", "stop", "-D", own_server.data, "-m", "smart", "-W")
+        began = time.monotonic()
+        with pytest.raises(errors.Unreachable, match="shutting down"):
+            newcomer.perform(lambda tx: None, writes=False, patience=1.0)
+        assert time.monotonic() - began > 0.3, "it tried again"
 
 
 def test_a_cut_connection_that_is_not_tried_again_is_noticed(own_server: Server, postgres_script: str | None) -> None:
