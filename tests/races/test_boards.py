@@ -131,7 +131,7 @@ def human(url: str, rounds: int) -> Callable[[Go], int]:
             go()
             for number in range(rounds):
                 c.respond(ask=ask, choice=("heron", "crane")[number % 2])
-                c.board_annotate(title=TITLE, label=f"Row {number % 3}", text="go on")
+                c.board_annotate(title=TITLE, label=f"Row {number % 3}", text=f"go on, {number}")
         return rounds
 
     return live
