@@ -375,11 +375,14 @@ def acknowledge(
     `response_seq` names the response that was acted on; when the human spoke again since, `AnswerChanged` says so and
     nothing closes. A decision or an approval needs an outcome; a clarification is no end (`InvalidState`), revise,
     supersede or withdraw the ask. Raises `UnreadAnswer` with the text when the caller was not handed the response,
-    `Held` while another acts on it, `Closed`. Doing it again answers `already`.
+    `Held` while another acts on it, holds the task that it is about, or has that kept for them; `Closed`. Doing it
+    again answers `already`.
     """
     agent = inputs.agent(agent)
     seq, outcome = deliveries.acknowledgement_of(response_seq, outcome)
     on, before = _locked_to_close(tx, ask)
+    if on is not None and before.state == "answered":
+        _refuse_kept(tx, on, agent)
     row, already = deliveries.acknowledged(tx, before, response_seq=seq, outcome=outcome, agent=agent, session=session)
     _follow(tx, on, before, row, agent=agent)
     return deliveries.outcome_record(row, already=already)

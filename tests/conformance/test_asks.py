@@ -517,8 +517,13 @@ def test_a_task_whose_response_somebody_acts_on_is_that_agents_to_claim(
     assert board.claim_next(role="worker") is None
     claim = claimed(bob)
     assert (claim.task.id, said(claim.ask).choice) == ("TASK-1", "blue")
-    with refused(board_url, Held, "bob holds TASK-1"):
-        board.take(ask="ASK-1")
+    board.pending()
+    for theirs in (
+        lambda: board.take(ask="ASK-1"),
+        lambda: board.acknowledge(ask="ASK-1", response_seq=1, outcome="blue it is"),
+    ):
+        with refused(board_url, Held, "bob holds TASK-1"):
+            theirs()
     bob.complete(handle=claim, result="blue")
 
 
