@@ -415,7 +415,7 @@ def test_what_others_can_write_is_not_run_and_said_once(folder: Path, tmp_path: 
     assert not ran.exists()
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to somebody else")
 @pytest.mark.parametrize("which", [".", "hooks", "hooks/task-completed"])
 def test_what_belongs_to_another_user_is_not_run(folder: Path, tmp_path: Path, which: str) -> None:
     hook(folder, "task-completed", f"touch '{tmp_path}/ran'")

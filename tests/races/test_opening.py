@@ -122,6 +122,30 @@ def test_storage_that_locks_nothing_is_noticed(tmp_path: Path) -> None:
         play_on(str(tmp_path / "board.db"), "unix-none")
 
 
+def test_a_commit_without_wal_waits_for_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer does not wait in SQLite for its turn; what it has written, it writes out when the readers are gone."""
+    monkeypatch.setattr(dialect, "file_system_of", lambda _folder: "nfs")
+    path = tmp_path / "board.db"
+    with coordinate.connect(path, agent="alice", create=True) as c:
+        c.dispatch(title="One", role="worker")
+        reader = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM tasks").fetchone()
+        over = threading.Timer(0.5, reader.close)
+        over.start()
+        assert c.dispatch(title="Two", role="worker").task.id == "TASK-2"
+        assert not over.is_alive()
+
+
+def test_a_look_after_a_write_is_as_patient_as_the_board(tmp_path: Path) -> None:
+    with coordinate.connect(tmp_path / "board.db", agent="alice", create=True) as c:
+        c.dispatch(title="One", role="worker")
+        patience, _ = c.database.perform(
+            lambda tx: tx._connection.execute("PRAGMA busy_timeout").fetchone()[0], writes=False
+        )
+        assert patience == 30_000
+
+
 # --- after a fork -----------------------------------------------------------------------------------------------------
 
 
