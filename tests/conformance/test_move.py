@@ -544,7 +544,8 @@ def test_a_writer_that_does_not_end_stops_the_move_and_nobody_else(
         with pytest.raises((errors.MigrationBlocked, errors.Busy)) as refused:
             move.move(board_url, other_url)
         if engine == "postgresql":
-            assert refused.value.facts["blocked_by"] == [str(ask(idle, "SELECT pg_backend_pid()")[0][0])]
+            # Among others, as the server's own vacuum may hold a table at that moment too.
+            assert str(ask(idle, "SELECT pg_backend_pid()")[0][0]) in refused.value.facts["blocked_by"]
             with coordinate.connect(board_url, agent="alice") as c:
                 c.counter_next(kind="others")
                 c.dispatch(title="the tables that were fenced already are open", role="worker")
