@@ -8,6 +8,7 @@ times in whole milliseconds, and errors of ours instead of the driver's.
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import re
@@ -43,10 +44,17 @@ class Interrupted(Exception):
     """The engine could not do it now: `error` is what the caller is told if trying again does not help either."""
 
     def __init__(
-        self, error: errors.CoordinateError, *, again: bool, lost: bool = False, reached: bool = False
+        self,
+        error: errors.CoordinateError,
+        *,
+        again: bool,
+        lost: bool = False,
+        reached: bool = False,
+        seconds_max: float = math.inf,
     ) -> None:
         super().__init__(error.message)
         self.reached = reached  # something answered there, so that the address is right
+        self.seconds_max = seconds_max  # for how long another try is wanted
         self.error = error
         self.again = again
         self.lost = lost
@@ -121,7 +129,7 @@ def is_postgres(target: str) -> bool:
 def open_engine(target: str, *, create: bool, patience: float, synchronous: str, gate: bool = False) -> Engine:
     """The engine for a target. Nothing is opened yet. `gate`: writers of a file go in the order in which they came."""
     if is_postgres(target):
-        return Postgres(target)
+        return Postgres(target, patience=patience)
     path = str(config.path_of(target))
     return SQLite(path, create=create, patience=patience, synchronous=synchronous, gate=gate)
 
@@ -443,11 +451,9 @@ _BIND = re.compile(r"'[^']*'|:([a-z_][a-z0-9_]*)")
 # A client that stops inside a transaction must not hold its rows for ever. SET LOCAL: nothing outlives the transaction,
 # so a pooler in transaction mode is no hindrance.
 # Nor must one that forgot a transaction open stop all others: whoever waits for its rows is told, and may try again.
-_BEGIN_WRITE = (
-    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL idle_in_transaction_session_timeout = '30s';"
-    " SET LOCAL lock_timeout = '5s'"
-)
-_BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL idle_in_transaction_session_timeout = '30s'"
+# That holds for who only looks, too: a table that is being changed or filled lets no reader in.
+_BEGIN = "BEGIN ISOLATION LEVEL {level}", "SET LOCAL idle_in_transaction_session_timeout = '30s'"
+_LOCK_SECONDS_MAX = 5.0
 # A statement is prepared when a connection sends it for the so-maniest time: a short command prepares none.
 _PREPARE_AT = 4
 # A pooler that was not seen: what was prepared is on another server, or somebody else's is on this one.
@@ -497,7 +503,7 @@ class Postgres:
 
     name = "postgresql"
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, patience: float = 30.0) -> None:
         try:
             import psycopg
         except ImportError:
@@ -507,6 +513,8 @@ class Postgres:
             ) from None
         self._psycopg = psycopg
         self.line_patience: float | None = None
+        self.patience = patience
+        self._wait = f"SET LOCAL lock_timeout = {max(1, round(1000 * min(patience, _LOCK_SECONDS_MAX)))}"
         self._prepares = True
         self.driver_error: type[Exception] = psycopg.Error
         self.conninfo = "postgresql://" + url.split("://", 1)[1]
@@ -552,7 +560,8 @@ class Postgres:
 
     def connect(self) -> Any:
         """Connect. Raises `Unreachable`."""
-        patience: dict[str, Any] = {} if "connect_timeout" in self._address else {"connect_timeout": 10}
+        seconds = max(2, min(10, math.ceil(self.patience)))  # less than two is too little for libpq
+        patience: dict[str, Any] = {} if "connect_timeout" in self._address else {"connect_timeout": seconds}
         try:
             connection = self._psycopg.connect(
                 self.conninfo,
@@ -618,8 +627,9 @@ class Postgres:
             )
         opened = connection.pipeline()
         self._pipelines[connection] = opened, opened.__enter__()
-        for statement in (_BEGIN_WRITE if writes else _BEGIN_READ).split("; "):
-            connection.execute(statement)
+        level = "READ COMMITTED READ WRITE" if writes else "REPEATABLE READ READ ONLY"
+        for statement in (*_BEGIN, self._wait):
+            connection.execute(statement.format(level=level))
 
     def leave(self) -> None:
         pass
@@ -693,7 +703,7 @@ class Postgres:
                 "another transaction has what this call needs locked, and does not end",
                 hint="try again; pg_stat_activity shows sessions that are idle in transaction",
             )
-            return Interrupted(busy, again=True)
+            return Interrupted(busy, again=True, seconds_max=self.patience)
         # The result of a prepared statement is not what it was: a new connection plans it for the schema of now.
         if state == "0A000" and source == "RevalidateCachedQuery":
             changed = errors.Busy("the schema was changed under this call", hint="try again")

@@ -193,7 +193,7 @@ class Database:
         """Run `work` in one transaction; returns its answer and the events that were committed with it.
 
         What the database calls a serialization failure, a deadlock or a lost connection is tried again, with jitter,
-        for up to `patience` seconds; a connection lost during a commit is not (`OutcomeUnknown`), nor an error that is
+        for up to `patience` seconds, for a lock no longer than the board's own; a connection lost during a commit is not (`OutcomeUnknown`), nor an error that is
         to be told `at_once`. `work` may therefore run several times, but is committed at most once.
         """
         started = time.monotonic()
@@ -207,7 +207,7 @@ class Database:
                         call = self._perform_alone(work, writes)
             except Interrupted as interrupted:
                 self._reached = self._reached or interrupted.reached
-                most = patience if self._reached else min(patience, FIRST_RETRY_SECONDS)
+                most = min(patience if self._reached else FIRST_RETRY_SECONDS, patience, interrupted.seconds_max)
                 told = not interrupted.again or isinstance(interrupted.error, at_once)
                 if told or time.monotonic() + pause > started + most:
                     raise interrupted.error from interrupted.__cause__

@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,25 +96,33 @@ def _moved(target: str, before: Standing, act: Callable[[Config], None]) -> Upgr
     )
 
 
-def current(target: str, *, missing_ok: bool = False) -> Standing:
-    """Where a database stands; read-only. Raises `NoBoard` or `NotABoard` when it holds no board of ours."""
+def current(target: str, *, missing_ok: bool = False, patience: float | None = None) -> Standing:
+    """Where a database stands; read-only. Raises `NoBoard` or `NotABoard` when it holds no board of ours.
+
+    `Busy` when somebody has the record itself locked for longer than `patience` (seconds; default as for any call).
+    """
     if missing_ok and not dialect.is_postgres(target) and not (path := config.path_of(target)).exists():
         return Standing(str(path), (), None)
-    engine = dialect.open_engine(target, create=False, patience=30.0, synchronous="FULL")
+    patience = config.patience(None) if patience is None else patience
+    engine = dialect.open_engine(target, create=False, patience=patience, synchronous="FULL")
     try:
         connection = engine.connect()
     except dialect.Interrupted as interrupted:
         raise interrupted.error from None
     try:
+        engine.begin(connection, writes=False)
         tables, home = engine.look_around(connection)
         where = engine.describe() + (f" in schema {home}" if home else "")
         versions = _read(engine, connection, "schema_versions") if knowledge.VERSION_TABLE in tables else []
         window = _read(engine, connection, "schema_window") if versions and "schema_window" in tables else []
         moves = _read(engine, connection, "move_state") if versions and "board_move" in tables else []
+        engine.commit(connection)
     except engine.driver_error as error:
         explained = engine.explain(error, committing=False)
         raise (explained.error if explained else error) from None
     finally:
+        with suppress(engine.driver_error):
+            engine.rollback(connection)
         engine.close(connection)
     if not versions and not missing_ok:
         raise knowledge.without_version(tables, where)
@@ -151,7 +160,7 @@ def wait_for_head(target: str, seconds: float) -> errors.CoordinateError | None:
     deadline = time.monotonic() + seconds
     while True:
         try:
-            standing = current(target)
+            standing = current(target, patience=max(0.0, deadline - time.monotonic()))
             knowledge.judge(list(standing.revisions), standing.window, standing.database, [])
             if standing.fence is not None:
                 raise fence.refusal(standing.fence["state"], standing.fence["to"])

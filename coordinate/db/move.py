@@ -236,8 +236,10 @@ class _Ends:
                 self._copy(number)
             self._verify()
             self._send_on(number)
-        except BaseException:
-            self._give_up(number)
+        except BaseException as error:
+            # Where another mover is at it, the fence is that one's.
+            if not (begun and isinstance(error, (errors.Moving, errors.Busy))):
+                self._give_up(number)
             raise
         return self._open(number)
 
@@ -293,7 +295,16 @@ class _Ends:
             tx.run("move_begin", move=number, state=ARRIVING, address=self.from_, fenced_at=self._fenced_at())
             self.target.raise_fence(sentence(ARRIVING, self.from_))
 
-        _with_writers_stopped(self.target, act)
+        try:
+            _with_writers_stopped(self.target, act)
+        except (errors.Busy, errors.MigrationBlocked) as error:
+            if not _begun(before):
+                raise
+            raise errors.Moving(
+                f"another mover fills {self.to} just now: {error.message}",
+                hint="let that one end; if it was killed, run this again; nothing was changed",
+                address=self.to,
+            ) from None
 
     def _fenced_at(self) -> datetime:
         with self.source.transaction(writes=False) as tx:
@@ -308,7 +319,7 @@ class _Ends:
         with self.source.transaction(writes=False), self.target.transaction(writes=True) as tx:
             self.target.stop_writers(FENCED)
             self._still(tx.count("move_pass", move=number, before=ARRIVING, state=COPIED, opened_at=None))
-            self.target.lift_fence()
+            self.target.open_fence()  # for this transaction alone, whose last step raises it again
             self.target.empty()
             later = self.target.strip()
             for table in TABLES:
@@ -355,10 +366,11 @@ class _Ends:
             assert row is not None
             assert now is not None
             self._still(tx.count("move_pass", move=number, before=COPIED, state=ARRIVED, opened_at=now.now))
-            self.target.lift_fence()
+            self.target.open_fence()
             self._give_time(self.target, row.fenced_at, now.now)
             self._raise_counters(tx)
             self.target.open_feed()
+            self.target.lift_fence()  # last, since on Postgres it locks out readers
 
         try:
             _with_writers_stopped(self.target, act)

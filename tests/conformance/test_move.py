@@ -21,6 +21,7 @@ import coordinate
 from coordinate import Coordinator, errors, service
 from coordinate.db import dialect, migrate, move, sides
 from coordinate.db.sides import TABLES, columns_of, holds
+from tests.conftest import create_board_on_postgres
 from tests.postgres import Server, nobody, with_user
 from tests.races import arena
 from tests.races.arena import Go
@@ -388,8 +389,6 @@ def test_times_that_a_file_could_not_give_back_are_listed(
     pg_url: str, postgres_script: str | None, sqlite_url: str
 ) -> None:
     """MV-05, on the way back."""
-    from tests.conftest import create_board_on_postgres
-
     create_board_on_postgres(pg_url, postgres_script)
     with coordinate.connect(pg_url, agent="alice") as c:
         for _ in range(3):
@@ -508,6 +507,53 @@ def test_a_board_that_is_not_whole_is_none(lived: str, other_url: str, monkeypat
     monkeypatch.setattr(move._Ends, "_send_on", look)
     move.move(lived, other_url)
     assert looked
+
+
+def test_whoever_asks_for_a_place_that_is_being_filled_is_told_at_once(
+    lived: str, other_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Readers, writers, deployments that wait, a second mover: none hangs, and none stops the move that runs."""
+    monkeypatch.setattr(sides, "FENCE_SECONDS", 0.1)
+    monkeypatch.setenv("COORDINATE_BUSY_SECONDS", "0.1")
+    looked = []
+
+    def look(doing: str, table: str, *_: object) -> None:
+        if doing == "verify" or looked:
+            return
+        looked.append(table)
+        fence = migrate.current(other_url).fence
+        assert fence is not None
+        assert fence["state"] == "arriving"
+        with pytest.raises(errors.Moving, match="being filled from"):
+            coordinate.connect(other_url, agent="eve")
+        assert isinstance(migrate.wait_for_head(other_url, 0.1), errors.Moving)
+        with pytest.raises(errors.Moving, match="another mover") as refused:
+            move.move(lived, None, resume=True)
+        assert refused.value.exit_status == 5
+
+    assert move.move(lived, other_url, progress=look).state == "moved"
+    assert looked
+
+
+def test_whoever_looks_at_a_board_whose_record_is_locked_is_told(
+    pg_url: str, postgres_script: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody who changes or loads tables on Postgres locks readers out, and may take as long as they like."""
+    create_board_on_postgres(pg_url, postgres_script)
+    monkeypatch.setenv("COORDINATE_BUSY_SECONDS", "0.1")
+    with coordinate.connect(pg_url, agent="alice") as c, closing(connect(pg_url)) as other:
+        other.execute("BEGIN")
+        other.execute("LOCK TABLE coordinate_version, tasks")
+        for look in (
+            lambda: migrate.current(pg_url),
+            lambda: coordinate.connect(pg_url),
+            c.list_tasks,
+            lambda: c.dispatch(title="x", role="worker"),
+            lambda: move.move(pg_url, "/nowhere"),
+        ):
+            with pytest.raises(errors.Busy):
+                look()
+        assert isinstance(migrate.wait_for_head(pg_url, 0.1), errors.Busy)
 
 
 def test_undo_leads_back_while_nothing_was_written_and_not_afterwards(lived: str, other_url: str) -> None:
