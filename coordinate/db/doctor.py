@@ -73,7 +73,7 @@ def examine(target: str, *, deep: bool = False, repair: bool = False) -> Examine
         knowledge.judge(list(standing.revisions), standing.window, standing.database, [])
     except (errors.SchemaBehind, errors.SchemaAhead, errors.NotABoard) as error:
         symptoms.append(_fault("schema", error.message, error.hint))
-    at_head = standing.at_head and not any(each.kind == "schema" for each in symptoms)
+    at_head = standing.at_head and not any(each.kind in ("schema", "move") for each in symptoms)
     symptoms += look(target, facts, deep=deep, repair=repair)
     damaged = any(each.kind == "integrity" for each in symptoms)
     if deep and at_head and not damaged:
@@ -87,6 +87,8 @@ def examine(target: str, *, deep: bool = False, repair: bool = False) -> Examine
 def _fenced(*, state: str, since: str, to: str) -> Symptom:
     refusal = fence.refusal(state, to)
     hint = refusal.hint
+    if isinstance(refusal, errors.NotABoard):
+        return _fault("move", refusal.message, hint)
     if isinstance(refusal, errors.Moving):
         hint = "if no mover runs any more: coordinate db move --resume goes on, coordinate db move --undo gives up"
     return _warning(state, f"{refusal.message}; nobody may write since {since}", hint)

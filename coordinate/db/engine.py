@@ -193,8 +193,9 @@ class Database:
         """Run `work` in one transaction; returns its answer and the events that were committed with it.
 
         What the database calls a serialization failure, a deadlock or a lost connection is tried again, with jitter,
-        for up to `patience` seconds, for a lock no longer than the board's own; a connection lost during a commit is not (`OutcomeUnknown`), nor an error that is
-        to be told `at_once`. `work` may therefore run several times, but is committed at most once.
+        for up to `patience` seconds, for a lock no longer than the board's own; a connection lost during a commit is
+        not (`OutcomeUnknown`), nor an error that is to be told `at_once`. `work` may therefore run several times, but
+        is committed at most once.
         """
         started = time.monotonic()
         pause = 0.005

@@ -29,8 +29,8 @@ _TRY_AGAIN = "readers still read; try again in a while"
 
 
 def is_up(state: str) -> bool:
-    """Whether a board in this state refuses every change."""
-    return state in _SAYS
+    """Whether a board in this state refuses every change; so does one whose state this program does not know."""
+    return state not in (STAYED, ARRIVED)
 
 
 def sentence(state: str, address: str) -> str:
@@ -49,7 +49,12 @@ def told(said: str) -> errors.CoordinateError | None:
 
 
 def refusal(state: str, address: str) -> errors.CoordinateError:
-    """`Moving` or `Moved`, for a write to a board in this state."""
+    """`Moving` or `Moved`, for a write to a board in this state; `NotABoard` where nobody can know what it means."""
+    if state not in _SAYS:
+        return errors.NotABoard(
+            f"the board's record of its move says {state!r}, which this program does not know",
+            hint="a newer coordinate wrote it, or somebody by hand: install that one, or restore a backup",
+        )
     said = sentence(state, address)
     if state in (MOVED, WITHDRAWN):
         return errors.Moved(
@@ -64,8 +69,8 @@ def refusal(state: str, address: str) -> errors.CoordinateError:
 
 
 def stops(row: Any) -> errors.CoordinateError | None:
-    """`Moving` or `Moved` when the row says that nobody may write."""
-    return refusal(row.state, row.address) if row is not None and row.state in _SAYS else None
+    """`Moving` or `Moved` when the row says that nobody may write; see `refusal`."""
+    return refusal(row.state, row.address) if row is not None and is_up(row.state) else None
 
 
 def admit(row: Any, where: str, warnings: list[str]) -> None:

@@ -20,10 +20,10 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from coordinate import errors
-from coordinate.db import knowledge, migrate, sides
+from coordinate.db import fence, knowledge, migrate, sides
 from coordinate.db.engine import Tx
 from coordinate.db.fence import ARRIVED, ARRIVING, COPIED, MOVED, MOVING, STAYED, WITHDRAWN, sentence
-from coordinate.db.schema import board_move
+from coordinate.db.schema import board_move, counters
 from coordinate.db.sides import FENCED, TABLES, Digest, Side, digest, has_mark, holds, side_of
 
 R = TypeVar("R")
@@ -113,7 +113,10 @@ def _row_of(source: str) -> Any:
     knowledge.judge(list(standing.revisions), standing.window, standing.database, [])
     side = side_of(source)
     with side.transaction(writes=False) as tx:
-        return tx.one("move_state")
+        row = tx.one("move_state")
+    if not _begun(row) and (closed := fence.stops(row)) is not None:
+        raise closed  # it is no board, or is one no longer
+    return row
 
 
 def _begun(row: Any) -> bool:
@@ -145,6 +148,7 @@ class _Ends:
         """A move goes on, or back, where it was begun: named in the same words, or by what stands there."""
         if self.to == row.address:
             return
+        self.refuse_itself()
         there = self._target_row()
         if there is not None and there.move == row.move:
             return
@@ -157,6 +161,17 @@ class _Ends:
             field="to",
             address=row.address,
         )
+
+    def refuse_itself(self) -> None:
+        if self._is_itself():
+            raise errors.InvalidInput(f"{self.to} is the board itself", hint="nothing was changed", field="to")
+
+    def _is_itself(self) -> bool:
+        """Whatever the two are called: links, hosts, sockets and roles lead to one place in many ways."""
+        if self.from_ == self.to:
+            return True
+        here = self.source.identity()
+        return here is not None and here == self.target.identity()
 
     def check(self, row: Any) -> None:
         """Raise `CannotMove` with all that stands in the way: of the target, of the rights, and every single value."""
@@ -186,12 +201,12 @@ class _Ends:
             return [f"{self.from_}: {problem}" for problem in self.source.problems()]
 
     def _problems_of_target(self, row: Any) -> list[str]:
-        if self.from_ == self.to:
-            return ["source and target are the same"]
         try:
+            if self._is_itself():
+                return [f"source and target are the same: {self.to} is the board itself"]
             standing = migrate.current(self.target_url, missing_ok=True)
             if not standing.revisions:
-                found = self.target.make_room(dry_run=True)
+                found = [*self.target.make_room(dry_run=True), *self.target.in_our_way()]
             else:
                 if not set(standing.revisions) <= set(knowledge.REVISIONS):
                     knowledge.judge(list(standing.revisions), standing.window, standing.database, [])
@@ -211,8 +226,12 @@ class _Ends:
         if row is not None and row.state in (ARRIVING, COPIED, WITHDRAWN):
             ours = before is not None and row.move == before.move
             return [] if ours else [_taken(row)]
-        ours_to_fill = [table for table in TABLES if table.name in there and table.name != "counters"]
+        if (closed := fence.stops(row)) is not None:
+            return [closed.message]
+        ours_to_fill = [table for table in TABLES if table.name in there and table is not counters]
         full = [table.name for table in ours_to_fill if self.target.count(table)]
+        if counters.name in there and self.target.highest(counters, counters.c.value):
+            full.append(counters.name)  # the migrations put some there, at nought
         return [f"is not empty: there are rows in {', '.join(full)}"] if full else []
 
     # --- the steps
@@ -221,10 +240,22 @@ class _Ends:
         """From wherever the two rows say that it stands, to its end."""
         there = self._target_row()
         same = begun and there is not None and there.move == row.move
-        if begun and row.state == MOVED:
-            if not same:
+        match row.state if begun else None, there.state if same else None:
+            case (None, None) | (fence.MOVING, None | fence.ARRIVING | fence.COPIED):
+                pass
+            case fence.MOVED, fence.COPIED:
+                return self._open(row.move)
+            case fence.MOVED, fence.ARRIVED:
+                return self.report("moved")
+            case fence.MOVED, fence.WITHDRAWN:
+                raise errors.InvalidState(
+                    "this move is being undone: its new place is closed for good, and the board not open yet",
+                    hint="finish that: coordinate db move --undo",
+                )
+            case fence.MOVED, None:
                 raise _not_again(row)
-            return self._open(row.move) if there.state == COPIED else self.report("moved")
+            case here, other:
+                raise _contradiction(here, other, self.to)
         self._make_target()
         number = row.move if same else secrets.token_hex(8)
         if not same:
@@ -434,6 +465,7 @@ class _Ends:
         if row.state == MOVING and named:
             self.refuse_another_place(row)
         if row.state == MOVED:
+            self.refuse_itself()
             self._withdraw_target(row)
         lifted = self._lift_source(row.move, row.state)
         if not lifted:
@@ -470,6 +502,8 @@ class _Ends:
                 )
             if there.state == WITHDRAWN:
                 return
+            if there.state not in (COPIED, ARRIVED):
+                raise _contradiction(row.state, there.state, self.to)
             self.target.lift_fence()
             if there.state == ARRIVED:
                 self._refuse_if_written(there)
@@ -546,6 +580,13 @@ def _taken(row: Any) -> str:
     return (
         f"a move from {row.address} is filling it; if that one is over: coordinate db move --undo --from"
         f" {shlex.quote(row.address)} --to the place"
+    )
+
+
+def _contradiction(here: object, there: object, place: str) -> errors.NotABoard:
+    return errors.NotABoard(
+        f"the records of this move contradict each other: it is {here} here and {there} at {place}",
+        hint="a newer coordinate wrote them, or somebody by hand, or one side was restored; nothing was changed",
     )
 
 

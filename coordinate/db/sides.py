@@ -42,6 +42,10 @@ TABLES: list[Table] = [
 ]
 FENCED = [*(table.name for table in TABLES), "schema_window", VERSION_TABLE]
 _PREFIX = "coordinate_fence"
+# The names that a board takes.
+_OURS = {table.name for table in metadata.sorted_tables} | {
+    str(index.name) for table in metadata.sorted_tables for index in table.indexes
+}
 
 # A btree entry of Postgres ends at 2,704 bytes; some of them are its header.
 _INDEXED_BYTES_MAX = 2_600
@@ -103,6 +107,15 @@ class Side(Protocol):
 
     def make_room(self, *, dry_run: bool) -> list[str]:
         """Where no board is yet: let one be made (or only look); what hinders it. Outside of a transaction."""
+
+    def identity(self) -> object:
+        """What is the same wherever it is reached from, and of nothing else; None where nothing is yet.
+
+        Outside of a transaction.
+        """
+
+    def in_our_way(self) -> list[str]:
+        """Where no board is yet: what bears a name that the board's tables need. Outside of a transaction."""
 
     def faults(self) -> Iterator[Fault]: ...
     def tables(self) -> list[str]:
@@ -227,6 +240,15 @@ class _Side:
     def open_feed(self) -> None: ...
     def stop_writers(self, tables: Sequence[str], *, wait: bool = True) -> None: ...
 
+    def in_our_way(self) -> list[str]:
+        with self.transaction(writes=False):
+            found = sorted(_OURS & set(self._names()))
+        return [f"has {', '.join(found)} in the way, of another program"] if found else []
+
+    def _names(self) -> list[str]:
+        """Of all that shares one space of names with tables."""
+        raise NotImplementedError
+
     def in_the_way(self, error: errors.CoordinateError) -> errors.CoordinateError:
         return error
 
@@ -255,6 +277,16 @@ class SQLiteSide(_Side):
         if not dry_run:
             folder.mkdir(parents=True, exist_ok=True)
         return []
+
+    def identity(self) -> object:
+        path = Path(self.engine.describe())
+        return (found.st_dev, found.st_ino) if path.exists() and (found := path.stat()) else None
+
+    def in_our_way(self) -> list[str]:
+        return super().in_our_way() if self.identity() else []
+
+    def _names(self) -> list[str]:
+        return [name for (name,) in self._ask("SELECT name FROM sqlite_master")]
 
     # The fence: three triggers a table. What RAISE says must be a literal, so they are made anew with what they say.
 
@@ -558,6 +590,17 @@ class PostgresSide(_Side):
     def make_room(self, *, dry_run: bool) -> list[str]:
         with self.transaction(writes=False):
             return self.problems()
+
+    def identity(self) -> object:
+        """One running server, one database of it, one schema: a copy of the server has begun at another time."""
+        with self.transaction(writes=False):
+            return self._ask(
+                "SELECT (SELECT system_identifier FROM pg_control_system()), pg_postmaster_start_time(),"
+                f" (SELECT oid FROM pg_database WHERE datname = current_database()), CAST({_HOME} AS oid)"
+            )[0]
+
+    def _names(self) -> list[str]:
+        return [name for (name,) in self._ask(f"SELECT relname FROM pg_class WHERE relnamespace = {_HOME}")]
 
     # The fence: one function, and one trigger a table that runs for every statement, whether it finds a row or not.
     # Where others are at work it goes up, and is cleared away, one table after the other: a mover that holds one table

@@ -19,7 +19,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 import coordinate
 from coordinate import Coordinator, errors, service
-from coordinate.db import dialect, migrate, move, sides
+from coordinate.db import dialect, doctor, migrate, move, sides
 from coordinate.db.sides import TABLES, columns_of, holds
 from tests.conftest import create_board_on_postgres
 from tests.postgres import Server, nobody, with_user
@@ -423,6 +423,53 @@ def test_one_report_names_all_that_stands_in_the_way(lived: str, engine: str, ot
         move.move(lived, "postgresql://nobody@127.0.0.1:1/none")
 
 
+def test_an_empty_board_is_not_moved_onto_itself_under_another_name(
+    board_url: str, engine: str, tmp_path: Path, postgres: Server
+) -> None:
+    """Links and folders, hosts and roles: whatever leads to the same rows is the same board."""
+    board_url = as_owner(board_url)
+    role = f"mover_{secrets.token_hex(4)}"
+    if engine == "sqlite":
+        (tmp_path / "link.db").symlink_to(board_url)
+        (tmp_path / "hard.db").hardlink_to(board_url)
+        (tmp_path / "folder").symlink_to(tmp_path)
+        others = [str(tmp_path / "link.db"), str(tmp_path / "hard.db"), str(tmp_path / "folder" / "board.db")]
+    else:
+        run(postgres.url, f"CREATE ROLE {role} LOGIN SUPERUSER PASSWORD 'pw'")
+        others = [with_user(board_url, role, "pw"), f"{board_url}&application_name=other"]
+    try:
+        for other in others:
+            with pytest.raises(errors.CannotMove, match="the same"):
+                move.move(board_url, other)
+            assert rows(board_url, "SELECT * FROM board_move") == []
+        run(board_url, "INSERT INTO board_move VALUES (1, 'n', 'moved', '/x', '2030-01-01T00:00:00.000Z', NULL)")
+        for other in others:
+            for act in (
+                lambda to=other: move.undo(board_url, to),
+                lambda to=other: move.move(board_url, to, resume=True),
+            ):
+                with pytest.raises(errors.InvalidInput, match="the board itself"):
+                    act()
+    finally:
+        if engine == "postgresql":
+            run(postgres.url, f"DROP ROLE {role}")
+
+
+def test_a_place_that_holds_anything_is_not_empty(lived: str, other_url: str) -> None:
+    """MV-08: numbers that were minted there are somebody's, and so are tables that bear our names."""
+    migrate.upgrade(other_url)
+    run(other_url, "UPDATE counters SET value = 7 WHERE kind = 'task'")
+    for dry_run in (True, False):
+        with pytest.raises(errors.CannotMove, match="not empty: there are rows in counters"):
+            move.move(lived, other_url, dry_run=dry_run)
+    migrate.downgrade(other_url, "base")
+    run(other_url, "CREATE TABLE idx_tasks_claim (id INTEGER)", "CREATE VIEW notes AS SELECT 1 AS one")
+    for dry_run in (True, False):
+        with pytest.raises(errors.CannotMove, match="idx_tasks_claim, notes in the way"):
+            move.move(lived, other_url, dry_run=dry_run)
+    assert rows(lived, "SELECT * FROM board_move") == []
+
+
 def test_a_dry_run_changes_nothing_and_says_that_it_could(lived: str, engine: str, other_url: str) -> None:
     with nothing_changes(lived):
         told_of = move.move(lived, other_url, dry_run=True)
@@ -599,6 +646,65 @@ def test_a_writer_that_does_not_end_stops_the_move_and_nobody_else(
             assert rows(board_url, f"SELECT count(*) {left}") == [(0,)]
         idle.execute("ROLLBACK")
     assert move.move(board_url, other_url).state == "moved"
+
+
+def test_a_half_done_undo_is_finished_and_not_taken_for_a_move(
+    lived: str, other_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new place is closed and the old one still sends everybody there: nobody is told that it moved."""
+    move.move(lived, other_url)
+    with monkeypatch.context() as killed:
+        killed.setattr(move._Ends, "_lift_source", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            move.undo(lived)
+    with pytest.raises(errors.InvalidState, match="is being undone"):
+        move.move(lived, None, resume=True)
+    with pytest.raises(errors.Moved, match="has moved back"):
+        move.move(other_url, lived + "x")
+    assert move.undo(lived).state == "undone"
+    with coordinate.connect(lived, agent="alice") as c:
+        c.dispatch(title="goes on", role="worker")
+
+
+def test_states_that_contradict_each_other_are_refused(lived: str, other_url: str) -> None:
+    move.move(lived, other_url)
+    acts = {"resume": lambda: move.move(lived, None, resume=True), "undo": lambda: move.undo(lived)}
+    for here, there, refused in (
+        ("moving", "arrived", ["resume"]),
+        ("moved", "arriving", ["resume", "undo"]),
+        ("moved", "stayed", ["resume", "undo"]),
+    ):
+        run(lived, f"UPDATE board_move SET state = '{here}'")
+        run(other_url, f"UPDATE board_move SET state = '{there}'")
+        for act in refused:
+            with pytest.raises(errors.NotABoard, match="contradict"):
+                acts[act]()
+        assert rows(lived, "SELECT state FROM board_move") == [(here,)]
+
+
+def test_a_state_that_this_program_does_not_know_is_refused(
+    lived: str, engine: str, other_url: str, third_url: str
+) -> None:
+    """A newer program wrote it; on either end, and the doctor says so."""
+    for url in (lived, other_url):
+        migrate.upgrade(url)
+        if is_postgres(url):
+            run(url, "ALTER TABLE board_move DROP CONSTRAINT ck_board_move_state")
+        ignored = "SELECT 1" if is_postgres(url) else "PRAGMA ignore_check_constraints = ON"
+        run(url, ignored, "INSERT INTO board_move VALUES (1, 'n', 'flying', '/x', '2030-01-01T00:00:00.000Z', NULL)")
+    told_of = "'flying', which this program does not know"
+    for act in (
+        lambda: move.move(lived, third_url),
+        lambda: move.move(third_url, lived),
+        lambda: move.undo(lived),
+        lambda: coordinate.connect(lived),
+        lambda: migrate.wait_for_head(lived, 1.0),
+    ):
+        migrate.upgrade(third_url)
+        with pytest.raises((errors.NotABoard, errors.CannotMove), match=told_of):
+            act()
+    examined = doctor.examine(lived, deep=True)
+    assert ("move", "fault") in [(each.kind, each.severity) for each in examined.symptoms]
 
 
 @pytest.mark.parametrize(
