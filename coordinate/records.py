@@ -371,7 +371,8 @@ class Claim:
     """A task that is now the caller's: show `handle` with every verb that follows.
 
     `dependencies` carries the results of what the task depended on; `holding` the handles of all that the caller's
-    agent holds now, this one included; `ask` what a human was asked about the task, with the response.
+    agent holds now, this one included; `ask` what a human was asked about the task, with the response, or what it
+    waited for and ended without one (`close_reason` expired, dismissed or withdrawn): that is neither a yes nor a no.
     """
 
     handle: str
@@ -576,6 +577,7 @@ class Status:
     burndown: tuple[Day, ...]
     more_roles: int
     asks_open: int = 0
+    asks_told: int = 0
     asks_answered: int = 0
     sessions_live: int = 0
 

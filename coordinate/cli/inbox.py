@@ -48,6 +48,7 @@ naming_the_deed = taking(
 @click.option("--task", metavar="TASK-ID@ATTEMPT", help="The task that it is about.")
 @click.option("--blocking", is_flag=True, help="The task waits for it: BLOCKED, without a lease, until the response.")
 @click.option("--supersedes", metavar="ASK-ID", help="The ask in whose place it comes, as the next step.")
+@click.option("--outcome", help="With --supersedes: what came of the response to that ask.")
 @click.option("--dedup-key", help="A retry with the same key answers the ask that lives.")
 @click.option("--timeout", "timeout_seconds", type=DURATION, help="Unanswered for so long it expires: 2h, 3d.")
 @click.option("--project", help="Default: the task's, else default.")
@@ -185,15 +186,17 @@ def unannotate(call: Call, annotation: str) -> None:
 @project_option
 @click.option("--once", is_flag=True, help="What needs you now, and no more.")
 def watch(call: Call, project: str | None, once: bool) -> None:
-    """Print what needs the human, one JSON document a line, as it comes, until interrupted (exit 0).
+    """Print what needs the human, or is told them, one JSON document a line, as it comes, until interrupted (exit 0).
 
-    For notifiers: each ask comes once, and again when it is put in other words or needs you anew.
+    For notifiers: each ask comes once, and again when it is put in other words or needs you anew. What agents tell has
+    the kind note or done.
     """
     seen: dict[str, int] = {}
     with call.board() as board:
         try:
             while True:
-                needed = list(_needed(board, project))
+                needed = _all_pages(board, attention=True, project=project)
+                needed += _all_pages(board, told=True, project=project)
                 call.show_lines(each for each in needed if seen.get(each.id) != each.revision)
                 seen = {each.id: each.revision for each in needed}
                 if once:
@@ -203,10 +206,9 @@ def watch(call: Call, project: str | None, once: bool) -> None:
             return
 
 
-def _needed(board: Coordinator, project: str | None) -> list[Ask]:
-    """All pages of it."""
+def _all_pages(board: Coordinator, **wanted: Any) -> list[Ask]:
     found: list[Ask] = []
-    while page := board.list_asks(attention=True, after=found[-1].number if found else 0, project=project):
+    while page := board.list_asks(after=found[-1].number if found else 0, **wanted):
         found += page
     return found
 
@@ -272,6 +274,7 @@ def ack(call: Call, ask: str, response_seq: int | None, outcome: str | None) -> 
 
 @command("list", example="coordinate inbox list --attention --format table")
 @click.option("--attention", is_flag=True, help="What needs the human now.")
+@click.option("--told", is_flag=True, help="What agents tell: notes and milestones that nobody has dismissed.")
 @click.option("--unhandled", is_flag=True, help="What humans have finished with, and agents have not.")
 @click.option("--state", type=click.Choice(ASK_STATES), help="Only those.")
 @click.option("--kind", type=click.Choice(ASK_KINDS), help="Only those.")
@@ -279,10 +282,10 @@ def ack(call: Call, ask: str, response_seq: int | None, outcome: str | None) -> 
 @click.option("--of", "asked_by", metavar="NAME", help="Only what this agent asked.")
 @page_option
 @limit_option
-def list_asks(call: Call, attention: bool, unhandled: bool, **wanted: Any) -> None:
+def list_asks(call: Call, attention: bool, told: bool, unhandled: bool, **wanted: Any) -> None:
     """List asks by number."""
     with call.board() as board:
-        found = board.list_asks(attention=attention, unhandled=unhandled, **given(**wanted))
+        found = board.list_asks(attention=attention, told=told, unhandled=unhandled, **given(**wanted))
         call.show(found, nothing="(nothing is asked)")
 
 

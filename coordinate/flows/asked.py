@@ -65,6 +65,7 @@ def ask(
     task: str | Claim | None = None,
     blocking: bool = False,
     supersedes: str | None = None,
+    outcome: str = "",
     dedup_key: str | None = None,
     timeout_seconds: int | None = None,
     project: str | None = None,
@@ -82,8 +83,10 @@ def ask(
     comes along with the claim. An `approval` on a task in review decides the review: its first option lets it pass,
     `decline` sends it back. One live ask in a place: of several at once one opens, the others get `AlreadyAsked` with
     its id; a note or what is done leaves its place to a question. `supersedes` closes that ask and opens the next step
-    in its place; what a task waits for is superseded by a question alone, which is blocking too. `dedup_key` makes a
-    retry harmless while that ask lives: once it is answered the answer comes back, and the task stays held.
+    in its place, with what came of its response as `outcome` (1,000 characters; a must for a decision or an approval
+    that was answered); what a task waits for is superseded by a question alone, which is blocking too. `dedup_key`
+    makes a retry in the same words harmless while that ask lives: once it is answered the answer comes back, and the
+    task stays held. Other words under it are refused (`AlreadyAsked`).
     `timeout_seconds` (to one year) lets it expire without an answer.
     """
     agent = inputs.agent(agent)
@@ -102,6 +105,9 @@ def ask(
     project = inputs.name_or_none(project, "project")
     if timeout_seconds is not None:
         inputs.integer(timeout_seconds, "timeout_seconds", least=1, most=inputs.DELAY_SECONDS_MAX)
+    outcome = inputs.text(outcome, "outcome", limit=asks.OUTCOME_MAX).strip()
+    if outcome and supersedes is None:
+        raise inputs.refuse("outcome", "an outcome is of the ask that is superseded", hint="name that: supersedes")
     blocking = inputs.flag(blocking, "blocking")
     if blocking and (task is None or kind != "question"):
         raise inputs.refuse("blocking", "only a question about a task is blocking", hint="name the task by its handle")
@@ -119,15 +125,15 @@ def ask(
     if twin is not None and before is not None and twin.id == before.id:
         twin = None
     if twin is not None and twin.handled_at is not None and on is not None:  # there is nothing to wait for
-        return _the_same(twin, place, blocking=False, only_there=blocking or before is not None)
-    if blocking and on is not None and (live := _park(tx, on, task, title, agent, before)):
+        return _the_same(twin, content, place, blocking=False, only_there=blocking or before is not None)
+    if blocking and on is not None and (live := _park(tx, on, task, content, agent, before)):
         return Asked(live, already=True)
     if before is not None:
         if twin is not None:  # this very call came before, or the key is another's
-            return _the_same(twin, place, blocking=blocking, only_there=True)
+            return _the_same(twin, content, place, blocking=blocking, only_there=True)
         blocking = blocking or (before.state == "open" and before.blocking)
         readers = [asks.reader(agent, session)]
-        said: dict[str, Any] = {"reason": "superseded", "response_seq": None, "outcome": "superseded"}
+        said: dict[str, Any] = {"reason": "superseded", "response_seq": None, "outcome": outcome}
         asks.closed(tx, before, agent=agent, readers=readers, **said)
     row, already = asks.open_at(
         tx,
@@ -142,16 +148,18 @@ def ask(
         session=session,
     )
     if already:
-        return _the_same(row, place, blocking=blocking, only_there=before is not None)
+        return _the_same(row, content, place, blocking=blocking, only_there=before is not None)
     if on is not None:
         tx.run("task_ask", task_id=on.id, ask_id=row.id)
     return Asked(asks.ask_of(row), already=False)
 
 
-def _the_same(row: Row, place: asks.Place, *, blocking: bool, only_there: bool) -> Asked:
-    """The ask that lives under the key, for a retry; what is to be in one place and lives in another is no retry."""
+def _the_same(row: Row, content: asks.Content, place: asks.Place, *, blocking: bool, only_there: bool) -> Asked:
+    """The ask that lives under the key, for a retry: it says the same words, in the one place if it is to be there."""
     elsewhere = (row.surface, row.surface_id) != (place.surface, place.id)
-    if (elsewhere and (only_there or blocking)) or (blocking and not row.blocking):
+    if not content.says(row) or (elsewhere and (only_there or blocking)):
+        raise asks.key_is_taken(row)
+    if blocking and not row.blocking:
         raise asks.already_asked(row)
     return Asked(asks.ask_of(row), already=True)
 
@@ -173,16 +181,21 @@ def _to_supersede(tx: Tx, ask: str, on: Row | None, kind: str) -> Row:
     return before
 
 
-def _park(tx: Tx, on: Row, task: str | Claim | None, title: str, agent: str, before: Row | None) -> Ask | None:
-    """BLOCKED and without a lease; or, where this very handle did it already, the ask that lives since."""
+def _park(
+    tx: Tx, on: Row, task: str | Claim | None, content: asks.Content, agent: str, before: Row | None
+) -> Ask | None:
+    """BLOCKED and without a lease; or, where this very handle did it already in these words, the ask that lives."""
     assert task is not None
     if on.status == BLOCKED and inputs.handle(task)[1] is None:
         return None
-    done = claims.block(tx, handle=task, reason=f"asks a human: {title}", agent=agent)
+    done = claims.block(tx, handle=task, reason=f"asks a human: {content.title}", agent=agent)
     live = tx.one("ask_at", surface="task", surface_id=on.id) if done.already else None
     mine = live is not None and live.blocking and live.asked_by == agent
-    next_step = before is not None and live is not None and live.id == before.id
-    return asks.ask_of(live) if live is not None and mine and not next_step else None
+    if live is None or not mine or (before is not None and live.id == before.id):
+        return None
+    if not content.says(live):
+        raise asks.already_asked(live)
+    return asks.ask_of(live)
 
 
 def revise(
@@ -256,14 +269,14 @@ def respond(
     earlier one is marked `outdated`. A client that names its deed (`client_id`, `client_seq` rising, `action_id`) may
     repeat it: the first result comes back and nothing is written; a deed older than its last about this ask raises
     `OutdatedRevision`.
-    A blocked task goes back into the queue, reserved for the asker. Raises `Empty`, `Closed`, `NotAQuestion`,
-    `NotFound`; `SelfReview` when the speaker would judge their own work.
+    A blocked task goes back into the queue, reserved for the asker. Raises `Empty`, `Closed` (also when the ask's time
+    is over, which ends it), `NotAQuestion`, `NotFound`; `SelfReview` when the speaker would judge their own work.
     """
     said = responses.said_of(kind=kind, text=text, choice=choice, context=context, revision=revision)
     action = responses.action_of(client_id, client_seq, action_id)
     on, before = _locked(tx, ask)
     done = responses.responded(tx, before, said, action, agent=agent, session=session)
-    return done if done.already else _followed(tx, on, before, done, asks.speaker(agent))
+    return _followed(tx, on, before, done, asks.speaker(agent))
 
 
 def answer(
@@ -293,7 +306,7 @@ def answer(
     on = _task_under(tx, ask)
     before = asks.find(tx, ask)  # what it says of a task's ask stands, for whoever changes that locks the task first
     done = responses.answered(tx, inputs.ask_id(ask), said, action, agent=agent, session=session)
-    return done if done.already else _followed(tx, on, before, done, agent)
+    return _followed(tx, on, before, done, agent)
 
 
 def withdraw_response(
@@ -317,7 +330,7 @@ def withdraw_response(
     on, before = _locked(tx, ask)
     decided = on is not None and on.status == DONE and before.action_owner == "approval"
     done = responses.taken_back(tx, before, action, decided=decided, agent=agent, session=session)
-    return done if done.already else _followed(tx, on, before, done, asks.speaker(agent))
+    return _followed(tx, on, before, done, asks.speaker(agent))
 
 
 # --- what agents do with it -------------------------------------------------------------------------------------------
@@ -392,7 +405,7 @@ def withdraw(tx: Tx, *, ask: str, reason: str = "", agent: str = "", session: st
     """The agent takes its ask back, with the reason; a task that waited for it goes back into the queue.
 
     Never over a response that the caller was not handed: `UnreadAnswer` with its text; or that another acts on: `Held`.
-    Raises `Closed`.
+    The reason is the outcome, so an answered decision or approval needs one. Raises `Closed`.
     """
     agent, reason = inputs.agent(agent), inputs.text(reason, "reason", limit=inputs.REASON_MAX)
     on, before = _locked_to_close(tx, ask)
@@ -453,8 +466,17 @@ def _locked_to_close(tx: Tx, ask: str) -> tuple[Row | None, Row]:
     return _locked(tx, ask)
 
 
-def _followed(tx: Tx, on: Row | None, before: Row, done: Responded, agent: str) -> Responded:
-    """What a response did, once task or row have followed."""
+def _followed(tx: Tx, on: Row | None, before: Row, done: Responded | None, agent: str) -> Responded:
+    """What a response did, once task or row have followed. After the ask's time it did nothing, and the ask ends."""
+    if done is None:
+        over = asks.expired(tx, before.id)
+        assert over is not None
+        _follow(tx, on, before, over, agent="system")
+        refused = asks.is_closed(over)
+        refused.keeps_changes = True
+        raise refused
+    if done.already:
+        return done
     _follow(tx, on, before, done.ask, agent=agent)
     return done if on is None else replace(done, ask=asks.ask_of(asks.find(tx, done.ask.id)))
 

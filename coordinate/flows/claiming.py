@@ -302,14 +302,15 @@ def _set_aside_for_who_acts(tx: Tx, row: Row, agent: str) -> Row | None:
 
 def _with_responses(tx: Tx, taken: list[Claim], agent: str, session: str | None) -> list[Claim]:
     """Hand what humans were asked about these tasks along with the claims; a response has thereby been handed over."""
-    return [
-        claim if claim.task.ask_id is None else _with_ask(tx, claim, claim.task.ask_id, agent, session)
-        for claim in taken
-    ]
+    return [_with_ask(tx, claim, agent, session) for claim in taken]
 
 
-def _with_ask(tx: Tx, claim: Claim, ask_id: str, agent: str, session: str | None) -> Claim:
-    return replace(claim, ask=deliveries.collect(tx, ask=ask_id, full=True, agent=agent, session=session))
+def _with_ask(tx: Tx, claim: Claim, agent: str, session: str | None) -> Claim:
+    """With its ask, or the one that it waited for and that ended unanswered; at its first claim it waited for none."""
+    if claim.task.ask_id is not None:
+        collected = deliveries.collect(tx, ask=claim.task.ask_id, full=True, agent=agent, session=session)
+        return replace(claim, ask=collected)
+    return claim if claim.attempt == 1 else replace(claim, ask=asks.unanswered(tx, claim.task.id))
 
 
 def _take_back_late(tx: Tx, patterns: Sequence[str], *, project: str, caller: leases.Caller) -> None:

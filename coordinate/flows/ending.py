@@ -115,13 +115,15 @@ def status(tx: Tx, *, project: str | None = None, days: int = 14) -> Status:
     """Where the board stands: counts, per cent done (of what was not cancelled), and a burn-down by day (UTC).
 
     `unreachable` lists live tasks that wait for a cancelled one and need somebody's help. `asks_open` counts what needs
-    a human now, `asks_answered` what humans have finished with and agents have not, `sessions_live` who is at work.
+    a human now, `asks_told` notes and milestones that nobody has dismissed, `asks_answered` what humans have finished
+    with and agents have not, `sessions_live` who is at work.
     `days` 1 to 366.
     """
     tasks_only = figures.status(tx, project=project, days=days)
     return replace(
         tasks_only,
         asks_open=asks.attention_count(tx, project=project),
+        asks_told=asks.told_count(tx, project=project),
         asks_answered=asks.unhandled_count(tx, project=project),
         sessions_live=agents.live_count(tx, project=project),
     )

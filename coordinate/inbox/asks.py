@@ -58,6 +58,10 @@ class Content:
         """What a revision may change."""
         return {name: getattr(self, name) for name in WORDS}
 
+    def says(self, row: Row) -> bool:
+        """Whether an ask says the same."""
+        return all(getattr(row, name) == getattr(self, name) for name in ("kind", "action_owner", *WORDS))
+
     @property
     def folded(self) -> str:
         said = [str(value) for option in self.options or [] for value in option.values()]
@@ -209,9 +213,20 @@ def twin(tx: Tx, project: str, dedup_key: str | None) -> Row | None:
 
 def already_asked(row: Row) -> AlreadyAsked:
     """The place is taken."""
+    where = f"{row.surface_id} has a live ask already"
+    return _another(row, where, f"revise it, or put yours in its place: --supersedes {row.id}")
+
+
+def key_is_taken(row: Row) -> AlreadyAsked:
+    """What lives under the key says something else, or stands elsewhere."""
+    hint = f"a retry says the same in the same place: take another dedup_key, or go on with {row.id}"
+    return _another(row, "that dedup_key is of another ask that lives", hint)
+
+
+def _another(row: Row, what: str, hint: str) -> AlreadyAsked:
     return AlreadyAsked(
-        f"{row.surface_id} has a live ask already: {row.id}, {row.title!r} of {row.asked_by}",
-        hint=f"revise it, or put yours in its place: --supersedes {row.id}",
+        f"{what}: {row.id}, {row.title!r} of {row.asked_by}",
+        hint=hint,
         ask_id=row.id,
         asked_by=row.asked_by,
         state=row.state,
@@ -306,8 +321,13 @@ def closed(
     readers: Sequence[str],
 ) -> Row:
     """Close a locked ask, for one of these readers: never over a response that none of them was handed, or that another
-    acts on. Raises `Closed`, `UnreadAnswer`, `AnswerChanged` (the response named is not the current one), `Held`."""
+    acts on, and never over a decision or an approval without an outcome. Raises `Closed`, `UnreadAnswer`,
+    `AnswerChanged` (the response named is not the current one), `Held`, `InvalidInput`."""
     _refuse_closed(before)
+    if before.handled_at is not None and not outcome.strip():
+        said = find(tx, before.id)
+        if said.response_kind != "clarify" and why_not_finished(tx, said.id, readers, response_seq) is None:
+            require_outcome(said, outcome, "reason" if reason == "withdrawn" else "outcome")
     row = tx.one(
         "ask_close",
         ask_id=before.id,
@@ -377,10 +397,19 @@ def look(tx: Tx, *, ask: str) -> tuple[Ask, bool]:
     return ask_of(row), row.state == "open" and row.expires_at is not None and row.expires_at <= clock.now
 
 
+def unanswered(tx: Tx, task_id: str) -> Ask | None:
+    """What was asked last about a task, if the task waited for it and it ended without a response."""
+    for row in tx.all("ask_steps", surface="task", surface_id=task_id, limit=1):
+        if row.blocking and row.closed_at is not None and row.handled_at is None and row.close_reason != "superseded":
+            return ask_of(row)
+    return None
+
+
 def list_asks(
     tx: Tx,
     *,
     attention: bool = False,
+    told: bool = False,
     unhandled: bool = False,
     snoozed: bool = False,
     state: str | None = None,
@@ -394,19 +423,20 @@ def list_asks(
 ) -> list[Ask]:
     """Asks by number, a page of them; `after` (a number) pages on. With `before` (a number) the latest first.
 
-    `attention`: what needs the human now, without what is snoozed and closed projects. `unhandled`: what humans have
-    finished with and agents have not. `snoozed`: what sleeps. `query`: whose words, or whose responses' words, hold a
-    text; it is literal and case-folded. Only one of these four at a time, without `state` and `before`, else
-    `InvalidInput`.
+    `attention`: what needs the human now, without what is snoozed and closed projects. `told`: what agents tell, notes
+    and milestones, that nobody has dismissed, without the same. `unhandled`: what humans have finished with and agents
+    have not. `snoozed`: what sleeps. `query`: whose words, or whose responses' words, hold a text; it is literal and
+    case-folded. Only one of these five at a time, without `state` and `before`, else `InvalidInput`.
     """
     named = {
         "asks_attention": inputs.flag(attention, "attention"),
+        "asks_told": inputs.flag(told, "told"),
         "asks_unhandled": inputs.flag(unhandled, "unhandled"),
         "asks_snoozed": inputs.flag(snoozed, "snoozed"),
         "asks_search": query is not None,
     }
     if sum(named.values()) > 1:
-        raise inputs.refuse("query", "attention, unhandled, snoozed and query exclude each other")
+        raise inputs.refuse("query", "attention, told, unhandled, snoozed and query exclude each other")
     params: dict[str, Any] = {
         "project": inputs.name_or_none(project, "project"),
         "kind": None if kind is None else inputs.one_of(kind, "kind", ASK_KINDS),
@@ -419,7 +449,7 @@ def list_asks(
         before = inputs.integer(before, "before", least=0, most=inputs.BIGINT_MAX)
     if any(named.values()):
         if state is not None or before is not None:
-            raise inputs.refuse("state", "state and before go with none of attention, unhandled, snoozed and query")
+            raise inputs.refuse("state", "state and before go with none of attention, told, unhandled, snoozed, query")
         if query is not None:
             params["needle"] = inputs.fold(inputs.text(query, "query", limit=inputs.QUERY_MAX, blank=False))
         return [ask_of(row) for row in tx.all(next(name for name, asked in named.items() if asked), **params)]
@@ -446,6 +476,13 @@ def urgent_asks(tx: Tx, *, project: str | None = None, limit: int = 100) -> list
 def attention_count(tx: Tx, *, project: str | None = None) -> int:
     """How many asks need the human now."""
     found = tx.one("attention_count", project=inputs.name_or_none(project, "project"))
+    assert found is not None
+    return int(found.count)
+
+
+def told_count(tx: Tx, *, project: str | None) -> int:
+    """How many notes and milestones nobody has dismissed."""
+    found = tx.one("told_count", project=inputs.name_or_none(project, "project"))
     assert found is not None
     return int(found.count)
 
@@ -524,17 +561,15 @@ def close_for_row(
     """Close the live ask of a row: `reason` is done (leaving blocked), superseded (the next step) or withdrawn.
 
     Nothing closes over a response that the caller was not handed (`UnreadAnswer` with the waiting text), other than the
-    one that `response_seq` names (`AnswerChanged`), or that another acts on (`Held`). An ask without a response closes
-    as withdrawn when `done` was meant. Closing as done needs an `outcome` for a decision or an approval, and is refused
+    one that `response_seq` names (`AnswerChanged`), or that another acts on (`Held`); an answered decision or approval
+    needs an `outcome`. An ask without a response closes as withdrawn when `done` was meant. Closing as done is refused
     for a `clarify`, which is advanced or withdrawn.
     """
     assert reason in CLOSE_REASONS
     if reason == "done" and ask.handled_at is None:
         reason = "withdrawn"
     if reason == "done":
-        said = find(tx, ask.id)
-        refuse_clarify(said)
-        require_outcome(said, outcome)
+        refuse_clarify(find(tx, ask.id))
     readers = [reader(agent, session)]
     return closed(tx, ask, reason=reason, response_seq=response_seq, outcome=outcome, agent=agent, readers=readers)
 
@@ -618,8 +653,9 @@ def unread(tx: Tx, ask_id: str, response_seq: int | None) -> CoordinateError:
         return AnswerChanged(
             f"the human spoke again: {row.id} has response {row.response_seq}, not {response_seq}", hint=hint, **facts
         )
+    said = ", ".join(repr(part) for part in (row.response_choice, row.response_text) if part) or row.response_kind
     return UnreadAnswer(
-        f"{row.response_by} answered {row.id}, and the answer waits to be read: {row.response_text!r}",
+        f"{row.response_by} answered {row.id}, and the answer waits to be read: {said}",
         hint=hint,
         **facts,
     )
@@ -641,19 +677,23 @@ def why_not_finished(
 def held(row: Row) -> Held:
     """Another says to be acting on the response."""
     until = leases.when(row.taken_until)
+    session = row.taken_session_id
+    ends = f"; if that session is dead, end it: coordinate agent end --session {session}" if session else ""
     return Held(
-        f"{row.taken_by} acts on {row.id} until {until}",
-        hint="leave it to them, or take it when that time is over",
+        f"{row.taken_by} acts on {row.id}" + (f" in session {session}" if session else "") + f" until {until}",
+        hint=f"leave it to them, or take it when that time is over{ends}",
         ask_id=row.id,
         holder=row.taken_by,
+        session=session,
         until=until,
     )
 
 
-def require_outcome(row: Row, outcome: str) -> None:
+def require_outcome(row: Row, outcome: str, field: str = "outcome") -> None:
+    """What was answered to a decision or an approval is finished with by saying what came of it."""
     if row.action_owner in ("decision", "approval") and not outcome.strip():
         raise inputs.refuse(
-            "outcome", f"{row.id} is a {row.action_owner}: say in one line what came of it", hint="give an outcome"
+            field, f"{row.id} is a {row.action_owner}: say in one line what came of it", hint=f"give the {field}"
         )
 
 

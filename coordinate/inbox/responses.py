@@ -76,8 +76,8 @@ def said_of(*, kind: str, text: str, choice: str | None, context: str, revision:
     return Said(kind, text, choice, context, revision)
 
 
-def responded(tx: Tx, before: Row, said: Said, action: Action, *, agent: str, session: str | None) -> Responded:
-    """The human's word on a locked ask, from the inbox: replaces what is there, and is unseen.
+def responded(tx: Tx, before: Row, said: Said, action: Action, *, agent: str, session: str | None) -> Responded | None:
+    """The human's word on a locked ask, from the inbox: replaces what is there, and is unseen. None after its time.
 
     The same action again answers what it did and writes nothing; an older one of the client raises `OutdatedRevision`.
     Raises `Closed`, `NotAQuestion`.
@@ -86,7 +86,8 @@ def responded(tx: Tx, before: Row, said: Said, action: Action, *, agent: str, se
         return first
     _refuse(before, said)
     row = tx.one("ask_respond", ask_id=before.id)
-    assert row is not None
+    if row is None:
+        return None
     _write(tx, row, said, "inbox", action, agent=asks.speaker(agent), session=session)
     return _answer(tx, row)
 
@@ -130,8 +131,9 @@ def taken_back(tx: Tx, before: Row, action: Action, *, decided: bool, agent: str
     return _answer(tx, row)
 
 
-def answered(tx: Tx, ask_id: str, said: Said, action: Action, *, agent: str, session: str | None) -> Responded:
-    """What the human said in chat, recorded by the agent that heard it, which has thereby been handed it.
+def answered(tx: Tx, ask_id: str, said: Said, action: Action, *, agent: str, session: str | None) -> Responded | None:
+    """What the human said in chat, recorded by the agent that heard it, which has thereby been handed it. None after
+    the time of the ask.
 
     One conditional update: only while no response waits that this session was not handed. Looking why it refused comes
     after. Raises `UnreadAnswer` with the waiting text, `Closed`, `NotAQuestion`, `NotFound`.
@@ -142,7 +144,9 @@ def answered(tx: Tx, ask_id: str, said: Said, action: Action, *, agent: str, ses
             return first
     row = tx.one("ask_answer", ask_id=ask_id, agent=agent, readers=[asks.reader(agent, session)])
     if row is None:
-        raise _why_not(tx, ask_id)
+        if (refused := _why_not(tx, ask_id)) is not None:
+            raise refused
+        return None
     _refuse_choice(row, said)
     _write(tx, row, said, "chat", action, agent=agent, session=session)
     record_delivery(tx, row, agent=agent, session=session)
@@ -176,10 +180,11 @@ def _replayed(tx: Tx, before: Row, action: Action) -> Responded | None:
         now = asks.find(tx, before.id)
         return Responded(asks.ask_of(now), asks.response_of(found, now.revision), already=True)
     last = tx.one("response_last_of_client", **named)
-    if last is not None and last.client_seq is not None and last.client_seq > (action.client_seq or 0):
+    if last is not None and last.client_seq is not None and last.client_seq >= (action.client_seq or 0):
         raise OutdatedRevision(
-            f"{action.client_id} has said more about {before.id} since: action {action.client_seq} came too late",
-            hint="look again before you say it anew",
+            f"{action.client_id} has done action {last.client_seq} about {before.id} since:"
+            f" another with number {action.client_seq} came too late",
+            hint=f"look again, and if it is to be said still, number it above {last.client_seq}",
             ask_id=before.id,
             client_seq=last.client_seq,
         )
@@ -207,13 +212,13 @@ def _refuse_choice(row: Row, said: Said) -> None:
         )
 
 
-def _why_not(tx: Tx, ask_id: str) -> CoordinateError:
+def _why_not(tx: Tx, ask_id: str) -> CoordinateError | None:
     row = asks.find(tx, ask_id)
     if row.closed_at is not None:
         return asks.is_closed(row)
     if row.kind != "question":
         return _no_question(row)
-    return asks.unread(tx, ask_id, None)
+    return None if row.handled_at is None else asks.unread(tx, ask_id, None)
 
 
 def _no_question(row: Row) -> NotAQuestion:

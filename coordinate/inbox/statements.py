@@ -269,16 +269,17 @@ _answered = {
     "snoozed_until": const(None),
 }
 _QUESTION = a.kind == const("question")
+_IN_TIME = or_(a.handled_at.is_not(None), a.expires_at.is_(None), a.expires_at > now())
 add(
     "ask_respond",
-    "The human's word replaces whatever was there and is unseen, as long as the ask lives.",
-    update(asks).where(_THIS, _LIVE, _QUESTION).values(**_answered, **_unseen).returning(*_ASK),
+    "The human's word replaces whatever was there and is unseen, as long as the ask lives and its time lasts.",
+    update(asks).where(_THIS, _LIVE, _QUESTION, _IN_TIME).values(**_answered, **_unseen).returning(*_ASK),
 )
 add(
     "ask_answer",
     "What the human said in chat, unless a response waits that the recording session was not handed.",
     update(asks)
-    .where(_THIS, _LIVE, _QUESTION, or_(a.handled_at.is_(None), _HANDED))
+    .where(_THIS, _LIVE, _QUESTION, _IN_TIME, or_(a.handled_at.is_(None), _HANDED))
     .values(**_answered, delivered_seq=a.response_seq + const(1), seen_at=now(), seen_by=given_text("agent"))
     .returning(*_ASK),
 )
@@ -576,7 +577,9 @@ _project_closed = exists(
     )
     .correlate(asks)
 )
-_ATTENTION = and_(_LIVE, a.state == const("open"), _QUESTION, _AWAKE, ~_project_closed)
+_IN_SIGHT = and_(_LIVE, a.state == const("open"), _AWAKE, ~_project_closed)
+_ATTENTION = and_(_IN_SIGHT, _QUESTION)
+_TOLD = and_(_IN_SIGHT, a.kind != const("question"))
 _filters = (
     optional(a.project, given_text("project")),
     optional(a.kind, given_text("kind")),
@@ -606,6 +609,7 @@ add(
     .limit(_page[1]),
 )
 add("asks_attention", "A page of what needs the human now.", _list(_ATTENTION))
+add("asks_told", "A page of what agents tell, and nobody has dismissed.", _list(_TOLD))
 add("asks_snoozed", "A page of what sleeps.", _list(_LIVE, a.state == const("open"), ~_AWAKE))
 add("asks_unhandled", "A page of what humans have finished with, and agents have not.", _list(_ANSWERED))
 add(
@@ -628,6 +632,11 @@ add(
     select(func.count(a.number, type_=BIGINT).label("count")).where(
         _ATTENTION, optional(a.project, given_text("project"))
     ),
+)
+add(
+    "told_count",
+    "How many notes and milestones nobody has dismissed.",
+    select(func.count(a.number, type_=BIGINT).label("count")).where(_TOLD, optional(a.project, given_text("project"))),
 )
 add(
     "unhandled_count",

@@ -177,6 +177,26 @@ def test_a_retry_of_the_next_step_answers_it_and_takes_nothing_elsewhere_out_of_
     assert caught.value.facts["ask_id"] == "ASK-4"
 
 
+def test_a_retry_says_the_same_words_and_other_words_are_not_taken_for_one(
+    board: Coordinator, waiting: Claim, board_url: str
+) -> None:
+    """Under a key, and where the handle of the task that it parked is shown again."""
+    board.ask(**COLOUR, dedup_key="colour")
+    for other in (COLOUR | {"title": "Which font?"}, COLOUR | {"options": ["red", "green"]}, KEY):
+        with refused(board_url, AlreadyAsked, "ASK-2, 'Which colour") as caught:
+            board.ask(**other, dedup_key="colour")
+        assert "another dedup_key" in caught.value.hint
+        with refused(board_url, AlreadyAsked, "ASK-1"):
+            board.ask(**other, task=waiting, blocking=True)
+    call: dict[str, Any] = {"task": waiting, "blocking": True, "supersedes": "ASK-1", "dedup_key": "next"}
+    for _ in range(2):
+        assert board.ask(**KEY, **call).ask.id == "ASK-3"
+    for keyed in (call, call | {"dedup_key": None}, call | {"dedup_key": "later"}):
+        with refused(board_url, AlreadyAsked, "ASK-3"):
+            board.ask(**COLOUR, **keyed)
+    assert board.ask(**COLOUR, **call | {"supersedes": "ASK-3"}).ask.id == "ASK-4"
+
+
 # --- responding -------------------------------------------------------------------------------------------------------
 
 
@@ -319,8 +339,9 @@ def test_the_same_deed_again_writes_nothing_and_a_late_one_is_not_applied(
     with nothing_changes(board_url):
         again = ann.respond(**first)
         assert (again.already, said_again(again).seq, said(again.ask).choice) == (True, 1, "blue")
-    with refused(board_url, OutdatedRevision, "came too late"):
-        ann.respond(**first | {"action_id": "c"})
+    for number in (1, 2):  # a number is of one deed
+        with refused(board_url, OutdatedRevision, "came too late"):
+            ann.respond(**first | {"action_id": "c", "client_seq": number})
     with refused(board_url, OutdatedRevision):
         ann.withdraw_response(ask="ASK-1", client_id="phone", client_seq=1, action_id="d")
     board.ask(**KEY)
@@ -495,7 +516,7 @@ def test_what_one_agent_acts_on_no_other_changes_or_takes_back(
     bob.pending()
     age(board_url, 601)
     bob.revise(ask="ASK-1", detail="y")
-    assert bob.withdraw(ask="ASK-1").closed_by == "bob"
+    assert bob.withdraw(ask="ASK-1", reason="found out").closed_by == "bob"
 
 
 def test_a_task_whose_response_somebody_acts_on_is_that_agents_to_claim(
@@ -556,6 +577,29 @@ def test_a_session_that_is_over_acts_on_nothing_any_more(
             age(board_url, 3_600)
             board.sweep()
         assert bob.take(ask=f"ASK-{number}").taken_by == "bob"
+
+
+def test_whoever_comes_after_a_session_that_died_is_told_how_to_go_on(
+    board: Coordinator, ann: Coordinator, board_url: str
+) -> None:
+    """Of the same agent too: who acts on it, until when, and how to end that session."""
+    board.ask(**COLOUR)
+    ann.respond(ask="ASK-1", choice="red")
+    died, next_one = (board.register(name="alice").id for _ in range(2))
+    board.take(ask="ASK-1", session=died)
+    calls: list[Callable[[], Any]] = [
+        lambda: board.take(ask="ASK-1", session=next_one),
+        lambda: board.acknowledge(ask="ASK-1", response_seq=1, outcome="red it is", session=next_one),
+        lambda: board.withdraw(ask="ASK-1", reason="x", session=next_one),
+    ]
+    board.pending(session=next_one)
+    for call in calls:
+        with refused(board_url, Held, f"alice .*{died}.* until .*Z") as caught:
+            call()
+        assert f"coordinate agent end --session {died}" in caught.value.hint
+    board.end_session(session=died)
+    calls[0]()
+    calls[1]()
 
 
 @pytest.mark.parametrize("verb", ["ask", "pending", "take", "acknowledge"])
@@ -635,6 +679,29 @@ def test_a_decision_and_an_approval_end_with_an_outcome(board: Coordinator, ann:
         with refused(board_url, InvalidInput, "say in one line"):
             board.acknowledge(ask=ask, response_seq=1)
     assert board.acknowledge(ask="ASK-3", response_seq=1).ask.outcome == "done"
+
+
+def test_whatever_ends_an_answered_decision_says_what_came_of_it(
+    board: Coordinator, ann: Coordinator, board_url: str
+) -> None:
+    """Also where another takes its place, or the agent takes it back; who was not handed the answer is told that."""
+    board.ask(**COLOUR)
+    ann.respond(ask="ASK-1", choice="red")
+    with refused(board_url, UnreadAnswer):
+        board.withdraw(ask="ASK-1")
+    board.pending()
+    for outcome in ("", " "):
+        with refused(board_url, InvalidInput, "ASK-1 is a decision"):
+            board.withdraw(ask="ASK-1", reason=outcome)
+        with refused(board_url, InvalidInput, "ASK-1 is a decision"):
+            board.ask(**APPROVAL, supersedes="ASK-1", outcome=outcome)
+    board.ask(**APPROVAL, supersedes="ASK-1", outcome="the logo is red")
+    assert board.show_ask(ask="ASK-1").ask.outcome == "the logo is red"
+    with refused(board_url, InvalidInput, "the ask that is superseded"):
+        board.ask(**KEY, outcome="x")
+    ann.respond(ask="ASK-2", kind="decline")
+    board.pending()
+    assert board.withdraw(ask="ASK-2", reason="it stays here").outcome == "it stays here"
 
 
 def test_what_a_human_wants_clarified_is_answered_by_other_words_or_the_next_step(
@@ -765,6 +832,23 @@ def test_help_shows_what_a_caller_gives() -> None:
     assert "tx" not in inspect.signature(Coordinator.edit).parameters
 
 
+def test_what_agents_tell_is_found_until_a_human_puts_it_away(
+    board: Coordinator, ann: Coordinator, board_url: str
+) -> None:
+    """Notes and milestones: in a list and a count of their own, apart from what is asked."""
+    board.ask(title="The build is slow today", kind="note")
+    board.ask(title="The parser stands", kind="done", project="p")
+    board.ask(**COLOUR)
+    assert [each.id for each in ann.list_asks(told=True)] == ["ASK-1", "ASK-2"]
+    assert [each.id for each in ann.list_asks(told=True, project="p", kind="done")] == ["ASK-2"]
+    assert (ann.status().asks_told, ann.status(project="p").asks_told, ann.status().asks_open) == (2, 1, 1)
+    ann.close_project(name="p")
+    ann.dismiss(ask="ASK-1")
+    assert (ann.list_asks(told=True), ann.status().asks_told) == ([], 0)
+    with refused(board_url, InvalidInput, "exclude each other"):
+        ann.list_asks(told=True, attention=True)
+
+
 def test_attention_is_for_questions_that_are_open(board: Coordinator, ann: Coordinator) -> None:
     board.ask(title="A word", kind="note")
     board.ask(**KEY)
@@ -776,12 +860,11 @@ def test_attention_is_for_questions_that_are_open(board: Coordinator, ann: Coord
 def test_an_ask_whose_time_is_over_ends_as_a_time_out_and_never_as_a_no(
     board: Coordinator, ann: Coordinator, board_url: str
 ) -> None:
-    for number in range(1, 4):
+    for _ in range(2):
         board.ask(**KEY, timeout_seconds=600)
-        if number == 2:
-            ann.respond(ask="ASK-2", kind="handled")
+    ann.respond(ask="ASK-2", kind="handled")
     age(board_url, 601)
-    ann.respond(ask="ASK-3", kind="handled")
+    ann.respond(ask="ASK-2", kind="clarify", text="which key was it?")  # what was answered in time has time
     assert board.sweep().asks == ("ASK-1",)
     ended = board.show_ask(ask="ASK-1").ask
     assert (ended.close_reason, ended.closed_by, ended.response_seq) == ("expired", "system", 0)
@@ -789,9 +872,26 @@ def test_an_ask_whose_time_is_over_ends_as_a_time_out_and_never_as_a_no(
     assert board.sweep().asks == ()
     board.ask(**KEY, timeout_seconds=600)
     age(board_url, 601)
-    found = board.wait_ask(ask="ASK-4")
+    found = board.wait_ask(ask="ASK-3")
     assert found is not None
     assert found.close_reason == "expired"
+
+
+@pytest.mark.parametrize("verb", ["respond", "answer"])
+def test_a_response_after_the_time_is_told_so_and_ends_the_ask(
+    board: Coordinator, ann: Coordinator, board_url: str, verb: str
+) -> None:
+    """Also before any sweep; a task that waited for it goes on."""
+    board.dispatch(title="Draw the logo", role="worker")
+    board.ask(**COLOUR, task=claimed(board), blocking=True, timeout_seconds=600)
+    board.ask(**COLOUR, timeout_seconds=600)
+    age(board_url, 601)
+    for ask in ("ASK-1", "ASK-2"):
+        with pytest.raises(Closed, match="nobody answered in time"):
+            getattr(ann, verb)(ask=ask, choice="red")
+        ended = board.show_ask(ask=ask).ask
+        assert (ended.close_reason, ended.response_seq) == ("expired", 0)
+    assert board.view(task="TASK-1").task.status == "TODO"
 
 
 def test_a_claim_that_finds_nothing_ends_asks_that_nobody_answered_in_time(board: Coordinator, board_url: str) -> None:
@@ -1138,7 +1238,9 @@ def test_a_human_is_not_asked_again_about_what_was_cancelled(
         assert ann.withdraw_response(ask="ASK-1").ask.close_reason == "withdrawn"
     assert ann.attention_count() == 0
     assert board.reopen(task="TASK-1").ask_id is None
-    assert claimed(board).ask is None
+    told = claimed(board).ask
+    assert told is not None
+    assert (told.close_reason, told.outcome) == ("withdrawn", "TASK-1 was cancelled")
 
 
 def test_a_task_that_is_reopened_brings_the_response_that_stands(
@@ -1178,10 +1280,12 @@ def test_unblocking_over_an_open_ask_is_refused_unless_it_withdraws_it(
     assert caught.value.facts["ask_id"] == "ASK-1"
     assert board.unblock(task="TASK-1", withdraw_ask=True).status == "TODO"
     assert board.show_ask(ask="ASK-1").ask.close_reason == "withdrawn"
-    assert claimed(board).ask is None
 
 
-@pytest.mark.parametrize("end", ["dismiss", "withdraw", "expire"])
+ENDED = {"dismiss": "dismissed", "withdraw": "withdrawn", "expire": "expired"}
+
+
+@pytest.mark.parametrize("end", ENDED)
 def test_a_task_whose_ask_ends_without_an_answer_is_back_in_the_queue_and_says_why(
     board: Coordinator, ann: Coordinator, board_url: str, end: str
 ) -> None:
@@ -1195,6 +1299,19 @@ def test_a_task_whose_ask_ends_without_an_answer_is_back_in_the_queue_and_says_w
     view = board.view(task="TASK-1")
     assert (view.task.status, view.task.ask_id, view.notes[0].note_type) == ("TODO", None, "SYSTEM")
     assert "ASK-1 was closed without an answer" in view.notes[0].content
+    for _ in range(2):  # whoever claims it next is told, until something else is asked
+        claim = claimed(board)
+        assert claim.ask is not None
+        assert (claim.ask.id, claim.ask.close_reason, claim.ask.response) == ("ASK-1", ENDED[end], None)
+        board.release(handle=claim)
+    claim = claimed(board)
+    board.ask(**COLOUR, task=claim)
+    board.release(handle=claim)
+    claim = claimed(board)
+    assert claim.ask is not None
+    assert claim.ask.id == "ASK-2"
+    board.withdraw(ask="ASK-2")
+    board.release(handle=claim)
     assert claimed(board).ask is None
 
 
@@ -1239,7 +1356,7 @@ def test_asking_again_under_a_key_that_is_answered_keeps_the_claim(board: Coordi
     again = board.ask(**call, task=claim)
     assert (again.already, said(again.ask).choice) == (True, "red")
     assert board.view(task="TASK-1").task.status == "IN_PROGRESS"
-    step = board.ask(**call | {"dedup_key": "next"}, task=claim, supersedes="ASK-1").ask
+    step = board.ask(**call | {"dedup_key": "next"}, task=claim, supersedes="ASK-1", outcome="red").ask
     ann.respond(ask=step.id, choice="blue")
     claim = claimed(board)
     again = board.ask(**call | {"dedup_key": "next"}, task=claim, supersedes="ASK-1")

@@ -552,6 +552,17 @@ def test_advancing_over_a_word_that_was_not_read_is_refused(release: Coordinator
         release.board_advance(title=TITLE, label="Name", expected_revision=1, board_version=1, response_seq=seq, **STEP)
 
 
+def test_advancing_over_a_decision_says_what_came_of_it(release: Coordinator, board_url: str) -> None:
+    ask = ask_of(release, "Name")
+    release.respond(ask=ask, choice="heron", agent="ann")
+    seq = collected(release, ask).response_seq
+    step: dict[str, Any] = STEP | {"title": TITLE, "label": "Name", "expected_revision": 1, "board_version": 1}
+    for given in ({}, {"response_seq": seq}, {"response_seq": seq, "outcome": " "}):
+        with refused(board_url, InvalidInput, f"{ask} is a decision"):
+            release.board_advance(**step, **given)
+    release.board_advance(**step, outcome="heron it is")
+
+
 def test_what_is_not_there_does_not_advance(release: Coordinator, board_url: str) -> None:
     for title, label in ((TITLE, "Tests"), ("Release 3", "Name")):
         with refused(board_url, NotFound):

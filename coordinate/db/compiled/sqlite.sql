@@ -3173,7 +3173,7 @@ ORDER BY asks.expires_at, asks.number
 LIMIT :limit;
 
 -- name: ask_respond
--- why: The human's word replaces whatever was there and is unseen, as long as the ask lives.
+-- why: The human's word replaces whatever was there and is unseen, as long as the ask lives and its time lasts.
 -- takes: ask_id text
 -- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
 --   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
@@ -3183,7 +3183,8 @@ LIMIT :limit;
 --   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
 UPDATE asks SET state='answered', snoozed_until=NULL, response_seq=(asks.response_seq + 1),
     handled_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), seen_at=NULL, seen_by=NULL
-WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND asks.kind = 'question'
+WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND asks.kind = 'question' AND (asks.handled_at IS NOT NULL OR
+    asks.expires_at IS NULL OR asks.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, step_no, dedup_key, blocking, title,
     detail, next_step, impact, next_after, options, context, asked_by, session_id, state, revision, snoozed_until,
     expires_at, response_seq, handled_at, delivered_seq, seen_at, seen_by, taken_by, taken_session_id, taken_until,
@@ -3201,8 +3202,9 @@ RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, 
 UPDATE asks SET state='answered', snoozed_until=NULL, response_seq=(asks.response_seq + 1),
     handled_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), delivered_seq=(asks.response_seq + 1),
     seen_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), seen_by=:agent
-WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND asks.kind = 'question' AND (asks.handled_at IS NULL OR (EXISTS
-    (SELECT ask_deliveries.seq
+WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND asks.kind = 'question' AND (asks.handled_at IS NOT NULL OR
+    asks.expires_at IS NULL OR asks.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND (asks.handled_at IS NULL OR
+    (EXISTS (SELECT ask_deliveries.seq
 FROM ask_deliveries
 WHERE ask_deliveries.ask_id = asks.id AND ask_deliveries.seq = asks.response_seq AND ask_deliveries.reader IN (SELECT
     value FROM json_each(:readers)))))
@@ -3605,15 +3607,15 @@ SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_o
     response_by, ask_responses.created_at AS response_at
 FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
     asks.handled_at IS NOT NULL
-WHERE asks.closed_at IS NULL AND asks.state = 'open' AND asks.kind = 'question' AND (asks.snoozed_until IS NULL OR
-    asks.snoozed_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND NOT (EXISTS (SELECT projects.name
+WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.snoozed_until IS NULL OR asks.snoozed_until <=
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND NOT (EXISTS (SELECT projects.name
 FROM projects
 WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
 FROM asks AS newer
 WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)) AND NOT (EXISTS (SELECT boards.id
 FROM boards
-WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND (CAST(:project AS TEXT) IS NULL
-    OR asks.project = :project)
+WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND asks.kind = 'question' AND
+    (CAST(:project AS TEXT) IS NULL OR asks.project = :project)
 ORDER BY asks.blocking DESC, asks.expires_at IS NULL, asks.expires_at, asks.number
 
 LIMIT :limit;
@@ -3640,16 +3642,52 @@ SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_o
     response_by, ask_responses.created_at AS response_at
 FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
     asks.handled_at IS NOT NULL
-WHERE asks.closed_at IS NULL AND asks.state = 'open' AND asks.kind = 'question' AND (asks.snoozed_until IS NULL OR
-    asks.snoozed_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND NOT (EXISTS (SELECT projects.name
+WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.snoozed_until IS NULL OR asks.snoozed_until <=
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND NOT (EXISTS (SELECT projects.name
 FROM projects
 WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
 FROM asks AS newer
 WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)) AND NOT (EXISTS (SELECT boards.id
 FROM boards
-WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND (CAST(:project AS TEXT) IS NULL
-    OR asks.project = :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT) IS
-    NULL OR asks.asked_by = :asked_by) AND asks.number > :after
+WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND asks.kind = 'question' AND
+    (CAST(:project AS TEXT) IS NULL OR asks.project = :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind)
+    AND (CAST(:asked_by AS TEXT) IS NULL OR asks.asked_by = :asked_by) AND asks.number > :after
+ORDER BY asks.number
+
+LIMIT :limit;
+
+-- name: asks_told
+-- why: A page of what agents tell, and nobody has dismissed.
+-- takes: project text, kind text, asked_by text, after integer, limit integer
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.snoozed_until IS NULL OR asks.snoozed_until <=
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND NOT (EXISTS (SELECT projects.name
+FROM projects
+WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
+FROM asks AS newer
+WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)) AND NOT (EXISTS (SELECT boards.id
+FROM boards
+WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND asks.kind != 'question' AND
+    (CAST(:project AS TEXT) IS NULL OR asks.project = :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind)
+    AND (CAST(:asked_by AS TEXT) IS NULL OR asks.asked_by = :asked_by) AND asks.number > :after
 ORDER BY asks.number
 
 LIMIT :limit;
@@ -3761,15 +3799,31 @@ LIMIT :limit;
 -- gives: count integer
 SELECT count(asks.number) AS count
 FROM asks
-WHERE asks.closed_at IS NULL AND asks.state = 'open' AND asks.kind = 'question' AND (asks.snoozed_until IS NULL OR
-    asks.snoozed_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND NOT (EXISTS (SELECT projects.name
+WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.snoozed_until IS NULL OR asks.snoozed_until <=
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND NOT (EXISTS (SELECT projects.name
 FROM projects
 WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
 FROM asks AS newer
 WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)) AND NOT (EXISTS (SELECT boards.id
 FROM boards
-WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND (CAST(:project AS TEXT) IS NULL
-    OR asks.project = :project);
+WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND asks.kind = 'question' AND
+    (CAST(:project AS TEXT) IS NULL OR asks.project = :project);
+
+-- name: told_count
+-- why: How many notes and milestones nobody has dismissed.
+-- takes: project text
+-- gives: count integer
+SELECT count(asks.number) AS count
+FROM asks
+WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.snoozed_until IS NULL OR asks.snoozed_until <=
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND NOT (EXISTS (SELECT projects.name
+FROM projects
+WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
+FROM asks AS newer
+WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)) AND NOT (EXISTS (SELECT boards.id
+FROM boards
+WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND asks.kind != 'question' AND
+    (CAST(:project AS TEXT) IS NULL OR asks.project = :project);
 
 -- name: unhandled_count
 -- why: How many asks humans have finished with, and agents have not.
