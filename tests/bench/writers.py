@@ -162,7 +162,7 @@ def _claims(c: coordinate.Coordinator, agent: str, barrier: Any, seconds: float)
     while (began := time.monotonic()) < until:
         try:
             c.claim_next(role="worker", agent=agent)
-        except coordinate.CoordinateError:
+        except coordinate.errors.CoordinateError:
             failed += 1
         else:
             took.append(time.monotonic() - began)
