@@ -165,6 +165,8 @@ tasks = Table(
     _partial("idx_tasks_review", "priority", "created_at", "number", where="status = 'IN_REVIEW'"),
     _partial("idx_tasks_dedup", "dedup_key", where="dedup_key IS NOT NULL", unique=True),
     Index("idx_tasks_project", "project", "status", "priority", "created_at", "number"),
+    # What ended last, and what ended since.
+    _partial("idx_tasks_finished", "finished_at", "number", where="finished_at IS NOT NULL"),
     # What left the queue leaves dead entries before what waits, so they are cleared away early.
     postgresql_with={
         "autovacuum_vacuum_scale_factor": "0",

@@ -174,7 +174,8 @@ def run_script(url: str, script: str) -> None:
     psql = shutil.which("psql") or (folder and str(folder / "psql"))
     if psql is None or not Path(psql).exists():
         with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(script.encode())  # one string: it stops at the first error, as psql does
+            # One string: it stops at the first error, as psql does; but in it nothing can be CONCURRENTLY.
+            connection.execute(script.replace(" CONCURRENTLY", "").encode())
         return
     done = subprocess.run(
         [psql, "--no-psqlrc", "--quiet", "-v", "ON_ERROR_STOP=1", url],
