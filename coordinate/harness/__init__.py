@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -175,6 +177,8 @@ def init(
         dispatched = _dispatch(target, planned, directory / config.FOLDER, agent, warn)
     if fault := config.untrusted(directory / config.FOLDER):
         warnings.append(f"{config.FOLDER} is not used for settings and hooks: {fault}")
+    if harness is not None and shutil.which("coordinate") is None:
+        warnings.append(_not_found(HARNESSES[harness]))
     return Made(
         directory=str(directory.absolute()),
         board=board,
@@ -185,6 +189,17 @@ def init(
         plan=dispatched,
         warnings=tuple(warnings),
         next=NEXT,
+    )
+
+
+def _not_found(harness: Harness) -> str:
+    """What calls the command by its name, and how it could find it."""
+    callers = ", ".join(each for each in (harness.settings, harness.block) if each)
+    own = Path(sys.executable).parent / "coordinate"
+    where = str(own) if own.exists() else f"{sys.executable} -m coordinate"
+    return (
+        f"coordinate is not on PATH, and {callers} call it by that name: put its folder on the PATH of whatever starts"
+        f" your agents, or write there, and where an MCP client is set up, {where}"
     )
 
 

@@ -7,6 +7,7 @@ what the session holds runs on to its time, and a client that shows the same ses
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import select
@@ -15,12 +16,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from io import TextIOWrapper
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import anyio
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
+from pydantic import ValidationError
 
 from coordinate.mcp.calls import Calls
 from coordinate.mcp.server import Context, Seat, make_server
@@ -109,9 +114,43 @@ async def _serve(board: Coordinator, protocol: Protocol, profile: str, place: Ca
         stdio_server(anyio.wrap_file(reads), anyio.wrap_file(writes)) as (incoming, outgoing),
     ):
         tasks.start_soon(calls.feed.run)
-        await server.run(incoming, outgoing, server.create_initialization_options())
+        heard, messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        tasks.start_soon(_hear, incoming, heard, outgoing)
+        await server.run(messages, outgoing, server.create_initialization_options())
         # At once: a thread may still wait for the board, and nobody is there to be told.
         os._exit(0)
+
+
+async def _hear(incoming: Any, heard: Any, outgoing: Any) -> None:
+    """Pass on what the client says; whoever sent a line that is no message is told so, for else they wait for ever."""
+    async with heard:
+        async for each in incoming:
+            if not isinstance(each, Exception):
+                await heard.send(each)
+            elif (told := _no_message(each)) is not None:
+                await outgoing.send(SessionMessage(told))
+
+
+def _no_message(fault: Exception) -> JSONRPCError | None:
+    """The answer to a line that is no message; None to one that asks for no answer."""
+    found: Any = fault.errors()[0] if isinstance(fault, ValidationError) else {"type": "", "input": None}
+    code, words, said = INVALID_REQUEST, "this is no message of JSON-RPC", found["input"]
+    if found["type"] == "json_invalid":
+        code, words, said = (
+            PARSE_ERROR,
+            "this is no JSON of Unicode text; maybe half a surrogate pair stands in it",
+            None,
+        )
+        with suppress(ValueError, RecursionError):
+            said = json.loads(found["input"])
+    number = None
+    if isinstance(said, dict):
+        if ("method" in said) != ("id" in said):
+            return None
+        number = said.get("id")
+    if not (type(number) is int or (isinstance(number, str) and number.isprintable())):
+        number = None
+    return JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=code, message=words))
 
 
 def _end_with_the_client(protocol: Protocol) -> NoReturn:

@@ -193,11 +193,25 @@ def test_a_folder_that_others_can_write_is_told(project: Path) -> None:
     assert "can be written by others" in warning
 
 
+def test_a_command_that_agents_will_not_find_is_told_with_where_it_is(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    (warning,) = set_up(project).warnings
+    assert "coordinate is not on PATH, and .claude/settings.json, CLAUDE.md call it" in warning
+    assert str(Path(sys.executable).parent) in warning
+    assert set_up(project, None).warnings == ()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/coordinate").write_text("#!/bin/sh")
+    (tmp_path / "bin/coordinate").chmod(0o755)
+    assert set_up(project).warnings == ()
+
+
 @pytest.mark.parametrize("umask", ["000", "002", "077"])
 def test_what_init_makes_is_trusted_whatever_the_umask(project: Path, tmp_path: Path, umask: str) -> None:
     command = f'umask {umask}; exec "{sys.executable}" -m coordinate init --db "{tmp_path}/b.db" --harness claude'
     done = subprocess.run(["sh", "-c", command], cwd=project, env=environment(), capture_output=True, check=True)
-    assert json.loads(done.stdout)["warnings"] == []
+    assert "can be written by others" not in str(json.loads(done.stdout)["warnings"])
     assert run(project, "init")["board"]["database"] == f"{tmp_path}/b.db"
     assert stat.S_IMODE((project / "CLAUDE.md").stat().st_mode) == 0o666 & ~int(umask, 8)
 

@@ -420,12 +420,37 @@ def test_stdout_carries_nothing_but_the_protocol(tmp_path: Path) -> None:
     assert first.hear()["result"]["isError"] is False
     first.say({"jsonrpc": "2.0", "id": 3, "method": "no/such"}, {"not": "a message"}, call(4, "list_my_tasks"))
     first.hear()
+    first.hear()
     out, err = first.end()
     assert "printed by a hook" in err
     for line in out.splitlines():
         assert json.loads(line)["jsonrpc"] == "2.0"
     assert first.process.returncode == 0
     assert [path.name for path in folder.iterdir()] == [".coordinate"]
+
+
+@ON_A_FILE
+def test_a_line_that_is_no_message_is_answered(board: Coordinator, command: Command) -> None:
+    client = Raw(command, "--agent", "bob")
+    client.say(*HELLO)
+    client.hear()
+    for line, number, code in (
+        (json.dumps(call(7, "emit_event", event_type="note", message="\ud800")), 7, -32700),
+        (json.dumps({**call(7, "emit_event"), "id": "\udfff"}), None, -32700),
+        ("{", None, -32700),
+        ("[" * 100_000, None, -32700),
+        ('{"id": 8, "method": 1}', 8, -32600),
+        ("[]", None, -32600),
+    ):
+        client.process.stdin.write(line + "\n")  # type: ignore[union-attr]
+        client.say()
+        told = client.hear()
+        assert (told["id"], told["error"]["code"]) == (number, code), line[:80]
+    # What asks for no answer gets none: the next one is to the call behind it.
+    said = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9, "reason": "\udc00"}}
+    client.say(said, call(9, "list_my_tasks"))
+    assert client.hear()["id"] == 9
+    assert client.end()[1] == ""
 
 
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
