@@ -154,11 +154,12 @@ class Asked:
 @dataclass(frozen=True)
 class Responded:
     """What a response did. `already`: this client action came before, or it is taken back already; nothing was
-    written."""
+    written. `replaced`: the response that stood until then, whoever gave it; it is kept."""
 
     ask: Ask
     response: Response | None
     already: bool = False
+    replaced: Response | None = None
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,7 @@ CHAPTERS = {
         *("claim_next", "claim_batch", "claim_task", "log_progress", "extend_lease", "keep_alive", "complete"),
         *("complete_batch", "block", "release", "transfer", "mine"),
     ),
-    "Review": ("claim_review", "approve", "approve_all", "reject"),
+    "Review": ("claim_review", "review_count", "approve", "approve_all", "reject"),
     "Steer": (
         *("unblock", "cancel", "reopen", "comment", "edit", "set_priority", "set_project", "set_project_defaults"),
         *("depend_add", "depend_remove"),
@@ -689,6 +689,7 @@ QUESTIONS = {
     "idx_tasks_review": "What waits for review?",
     "idx_tasks_dedup": "Which task was dispatched with this key?",
     "idx_tasks_project": "Which tasks of a project stand at a status, in the queue's order?",
+    "idx_tasks_finished": "What ended last, and what ended since?",
     "idx_task_dependencies_reverse": "Who waits for this task?",
     "idx_attempts_open": "Does somebody hold it? At most one open attempt for each task.",
     "idx_tasks_parked_on": "Which tasks wait for this lease?",

@@ -124,6 +124,7 @@ class Coordinator:
 
     # --- work: review
     claim_review = write(review.claim_review)
+    review_count = read(review.review_count)
     approve = write(finishing.approve)
     approve_all = write(finishing.approve_all)
     reject = write(finishing.reject)

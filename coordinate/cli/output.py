@@ -100,6 +100,8 @@ def _ask(answer: Asked | Acknowledged | Responded) -> dict[str, Any]:
     said: dict[str, Any] = record_as_json(answer.ask)
     if isinstance(answer, Responded):
         said["response"] = record_as_json(answer.response)
+        if answer.replaced is not None:
+            said["replaced"] = record_as_json(answer.replaced)
     if answer.already:
         said["already"] = True
     return said

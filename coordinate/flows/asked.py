@@ -266,9 +266,10 @@ def respond(
 
     `kind` is answer, clarify (words needed, at most 10,000 characters, or for an answer `choice`, an option's label),
     decline, or handled: the deed is done. `revision` says which revision of the ask was looked at; a response to an
-    earlier one is marked `outdated`. A client that names its deed (`client_id`, `client_seq` rising, `action_id`) may
-    repeat it: the first result comes back and nothing is written; a deed older than its last about this ask raises
-    `OutdatedRevision`.
+    earlier one is marked `outdated`. `replaced` in the answer is the response that stood before, so that of two people
+    at once the second learns what the first had said; both are kept. A client that names its deed (`client_id`,
+    `client_seq` rising, `action_id`) may repeat it: the first result comes back and nothing is written; a deed older
+    than its last about this ask raises `OutdatedRevision`.
     A blocked task goes back into the queue, reserved for the asker. Raises `Empty`, `Closed` (also when the ask's time
     is over, which ends it), `NotAQuestion`, `NotFound`; `SelfReview` when the speaker would judge their own work.
     """

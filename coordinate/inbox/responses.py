@@ -7,6 +7,8 @@ either order the inbox's word is the one that stands.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from coordinate import inputs
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import (
@@ -79,17 +81,19 @@ def said_of(*, kind: str, text: str, choice: str | None, context: str, revision:
 def responded(tx: Tx, before: Row, said: Said, action: Action, *, agent: str, session: str | None) -> Responded | None:
     """The human's word on a locked ask, from the inbox: replaces what is there, and is unseen. None after its time.
 
-    The same action again answers what it did and writes nothing; an older one of the client raises `OutdatedRevision`.
+    The answer holds what it `replaced`. The same action again answers what it did and writes nothing; an older one of
+    the client raises `OutdatedRevision`.
     Raises `Closed`, `NotAQuestion`.
     """
     if (first := _replayed(tx, before, action)) is not None:
         return first
     _refuse(before, said)
+    stood = None if before.handled_at is None else asks.ask_of(asks.find(tx, before.id)).response
     row = tx.one("ask_respond", ask_id=before.id)
     if row is None:
         return None
     _write(tx, row, said, "inbox", action, agent=asks.speaker(agent), session=session)
-    return _answer(tx, row)
+    return replace(_answer(tx, row), replaced=stood)
 
 
 def taken_back(tx: Tx, before: Row, action: Action, *, decided: bool, agent: str, session: str | None) -> Responded:

@@ -52,6 +52,13 @@ def claim_review(
     return story.task_of(tx, row)
 
 
+def review_count(tx: Tx, *, project: str | None = None) -> int:
+    """How many tasks wait for a review, but for those that an approval which a human is asked for decides."""
+    found = tx.one("review_count", project=None if project is None else inputs.name(project, "project"))
+    assert found is not None
+    return int(found.count)
+
+
 def approve(tx: Tx, *, task: str, note: str = "", override: str | None = None, agent: str = "") -> Task:
     """Pass the review of a task; `flows.finishing.approve` says what is promised."""
     row = _reviewed(tx, "approve", task, agent, override=override, detail=_noted(note))

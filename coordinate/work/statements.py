@@ -590,6 +590,23 @@ add(
     "That ask is closed.",
     update(tasks).where(_THIS, t.ask_id == given_text("ask_id")).values(ask_id=const(None)),
 )
+_asked_to_approve = exists(
+    select(asks.c.id)
+    .where(
+        asks.c.id == t.ask_id,
+        asks.c.action_owner == const("approval"),
+        asks.c.closed_at.is_(None),
+        asks.c.handled_at.is_(None),
+    )
+    .correlate(tasks)
+)
+add(
+    "review_count",
+    "How many tasks wait for a review, but for those that a human's approval decides.",
+    select(func.count(t.id, type_=BIGINT).label("count")).where(
+        t.status == const(IN_REVIEW), optional(t.project, given_text("project")), ~_asked_to_approve
+    ),
+)
 add("task_approve", "The review is passed.", _move("approve", finished_at=now(), **_NO_REVIEWER))
 add(
     "task_reject",

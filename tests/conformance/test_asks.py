@@ -201,10 +201,13 @@ def test_a_retry_says_the_same_words_and_other_words_are_not_taken_for_one(
 
 
 def test_a_response_always_succeeds_while_the_ask_lives_and_is_unseen(board: Coordinator, ann: Coordinator) -> None:
-    """Statement 1: also after it was handed over and taken."""
+    """Statement 1: also after it was handed over and taken; who speaks second learns what stood before."""
     board.ask(**COLOUR)
+    stood = None
     for seq, choice in enumerate(["red", "blue", "red"], start=1):
-        asked = ann.respond(ask="ASK-1", choice=choice, text=f"word {seq}").ask
+        done = ann.respond(ask="ASK-1", choice=choice, text=f"word {seq}")
+        assert done.replaced == stood
+        asked, stood = done.ask, done.response
         assert (asked.state, asked.response_seq, asked.seen_at, asked.seen_by) == ("answered", seq, None, None)
         assert (said(asked).choice, said(asked).said_by, said(asked).channel) == (choice, "ann", "inbox")
         assert asked.handled_at is not None

@@ -318,6 +318,7 @@ SPECIAL: dict[tuple[str, str], Kind] = {
     ("create_token", "label"): text(100),
 }
 MAY_MEAN_ALL = {"claim_batch", "claim_next", "claim_review", "approve_all", "list_tasks", "stats", "status", "lint"} | {
+    "review_count",
     *(
         "list_finished",
         "effort",
@@ -357,6 +358,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "transfer": {"handle": "TASK-1@1", "to": "zoe"},
     "mine": {},
     "claim_review": {"task": "TASK-3"},
+    "review_count": {},
     "approve": {"task": "TASK-3"},
     "approve_all": {},
     "reject": {"task": "TASK-3", "reason": "r"},

@@ -32,6 +32,19 @@ def test_approve_makes_it_done_and_lets_dependents_go_on(board: Coordinator, boa
     assert_sound(board_url)
 
 
+def test_what_waits_for_a_review_is_counted_but_for_what_an_approval_decides(board: Coordinator) -> None:
+    first, second = submitted(board, "bob"), submitted(board, "bob", project="p")
+    assert (board.review_count(), board.review_count(project="p"), board.review_count(project="q")) == (2, 1, 0)
+    asked = {"action_owner": "approval", "impact": "x", "options": ["go", "wait"]}
+    ask = board.ask(title="May it go?", task=second, **asked).ask.id
+    board.ask(title="Which?", task=first, **{**asked, "action_owner": "decision"})
+    assert board.review_count() == 1
+    board.respond(ask=ask, choice="wait")  # which decides nothing
+    assert board.review_count() == 2
+    board.approve(task=first, agent="ann")
+    assert board.review_count() == 1
+
+
 def test_reject_puts_it_back_in_its_old_place_with_the_reason(board: Coordinator, board_url: str) -> None:
     task = submitted(board, "bob")
     board.dispatch(title="Next", role="worker")

@@ -129,6 +129,8 @@ GIVEN = {
     "task_id": "TASK-9",
     "from_task": "TASK-9",
     "to_task": "TASK-8",
+    "status": "DONE",
+    "needle": None,
 }
 
 
@@ -163,6 +165,8 @@ def plan_of(url: str, name: str) -> list[str]:
         ("queue_unpark", "idx_tasks_parked"),
         ("queue_next_due", "idx_tasks_lease"),
         ("handles_held", "idx_tasks_holder"),
+        ("tasks_finished", "idx_tasks_finished"),
+        ("review_count", "idx_tasks_review"),
     ],
 )
 def test_the_hot_statements_walk_their_index_and_sort_nothing(crowd: str, name: str, index: str) -> None:

@@ -522,6 +522,111 @@ def test_a_page_whose_server_is_gone_says_so_and_one_that_is_signed_out_leads_to
 
 
 @ON_A_FILE
+def test_of_two_people_at_once_the_second_is_told_what_the_first_said(
+    visit: Visit, server: Server, board: Coordinator
+) -> None:
+    """Neither answer is lost; and words that were revised meanwhile are not answered unawares."""
+    for title in ("Which colour?", "Which shape?"):
+        board.ask(title=title, **DECISION)
+    page, _ = visit()
+    page.route("**/", lambda route: route.fulfill(body=""))  # the view is not yet told
+    board.acting(agent="ada").respond(ask="ASK-1", choice="red", text="as \u202eever")
+    page.get_by_label("Your words on ASK-1").fill("darker")
+    card(page, "ASK-1").get_by_role("button", name="blue").click()
+    said = page.locator("#said")
+    expect(said).to_contain_text("ada was first, and said: \u201cred, as \u27e8202E\u27e9ever\u201d")
+    expect(said).to_contain_text("Yours stands now: \u201cblue, darker\u201d")
+    board.revise(ask="ASK-2", title="Which shape, round or square?")
+    card(page, "ASK-2").get_by_role("button", name="red").click()
+    expect(said).to_contain_text("put in other words meanwhile")
+    page.unroute("**/")
+    expect(page.locator("#said-ASK-2")).to_contain_text("to earlier words")
+    shown = board.show_ask(ask="ASK-1").responses
+    assert [(each.said_by, each.choice) for each in shown] == [("ada", "red"), ("hugo", "blue")]
+    page.locator("#said-ASK-1").get_by_text("Change the answer").click()
+    page.locator("#said-ASK-1").get_by_role("button", name="red").click()
+    expect(said).to_have_text(re.compile("^Answered ASK-1(Undo)?$"))  # their own word is no news
+
+    form = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "text/html"}
+    body = b"ask=ASK-1&choice=blue&response_seq=2"  # without a script
+    told = server("POST", "/do/respond", body, token=server.secrets["admin"], **form)
+    assert told.status == 200
+    assert b"hugo was first" in told.body
+    seen = b"ask=ASK-1&choice=red&response_seq=4"
+    assert server("POST", "/do/respond", seen, token=server.secrets["human"], **form).status == 303
+
+
+@ON_A_FILE
+def test_what_was_handed_over_says_to_whom_and_reviews_count_as_asks_do(visit: Visit, board: Coordinator) -> None:
+    board.ask(title="Which colour?", **DECISION)
+    board.dispatch(title="Print it", role="worker")
+    claim = board.claim_next(role="worker")
+    assert claim is not None
+    board.complete(handle=claim, review=True)
+    page, _ = visit()
+    expect(page.locator("#to-you .count")).to_have_text("2")
+    card(page, "ASK-1").get_by_role("button", name="blue").click()
+    expect(page.locator("#to-you .count")).to_have_text("1")
+    board.acting(agent="bob").pending()
+    expect(page.locator("#said-ASK-1")).to_contain_text("bob was handed it")
+    expect(page.locator("#said-ASK-1")).to_contain_text("alice had asked")
+    expect(page.locator("#said-ASK-1")).to_contain_text("cannot be taken back any more, but changed")
+    board.ask(title="May it go?", action_owner="approval", impact="x", options=["go", "wait"], task="TASK-1")
+    expect(card(page, "ASK-2")).to_be_visible()
+    expect(page.locator("#to-you .count")).to_have_text("1")  # the approval is the review
+    for number in range(60):
+        asked = board.ask(title=f"Which {number}?", action_owner="task", next_step="x", impact="y").ask.id
+        board.acting(agent="hugo" if number < 55 else "ada").respond(ask=asked, text="yes")
+    expect(page.locator("#with-agents article")).to_have_count(50)
+    page.locator("#with-agents .more a").click()
+    expect(page.locator("#with-agents article")).to_have_count(6)
+
+
+@ON_A_FILE
+def test_a_person_steers_a_task(visit: Visit, board: Coordinator) -> None:
+    board.dispatch(title="Draw the logo", role="worker")
+    board.dispatch(title="Print it", role="worker", depends_on=["TASK-1"])
+    page, _ = visit("/tasks/TASK-1")
+    page.get_by_text("Change title or priority").click()
+    title, priority = page.get_by_label("Title"), page.get_by_label("Priority")
+    title.fill("Draw the round logo")
+    priority.fill("7")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("h1")).to_have_text("Draw the round logo")
+    page.route("**/tasks/TASK-1", lambda route: route.fulfill(body=""))
+    board.edit(task="TASK-1", title="Draw it")
+    page.get_by_text("Change title or priority").click()
+    priority.fill("8")
+    with page.expect_response("**/do/edit"):
+        page.get_by_role("button", name="Save").click()
+    task = board.view(task="TASK-1").task
+    assert (task.title, task.priority) == ("Draw it", 8)  # what was not touched is not sent back
+    expect(page.locator("#edit[open]")).to_have_count(0)
+    page.get_by_text("Change title or priority").click()
+    title.fill("Mine")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("#said")).to_contain_text("was changed meanwhile, to Draw it")
+    page.unroute("**/tasks/TASK-1")
+    claim = board.claim_next(role="worker")
+    assert claim is not None
+    board.block(handle=claim, reason="no paper")
+    page.get_by_label("What has changed").fill("there is paper")
+    page.locator("#unblock button").click()
+    expect(page.locator("#head .mark")).to_have_text("todo")
+    page.locator("#cancel summary").click()
+    page.get_by_label("Why nobody shall do it any more").fill("no logo")
+    page.get_by_role("button", name="Cancel TASK-1").click()
+    expect(page.locator("#head .mark")).to_have_text("cancelled")
+    expect(page.locator("#said")).to_contain_text("never becomes ready now: TASK-2")
+    expect(page.locator("#history")).to_contain_text("no logo")
+    page.locator("#reopen summary").click()
+    page.get_by_role("button", name="Put it back into the queue").click()
+    expect(page.locator("#head .mark")).to_have_text("todo")
+    page, _ = visit("/tasks/TASK-1", as_role="worker")
+    expect(page.locator("#head details")).to_have_count(0)
+
+
+@ON_A_FILE
 def test_a_person_passes_and_refuses_reviews_and_the_log_tells_what_was_said(visit: Visit, board: Coordinator) -> None:
     for title in ("Draw the logo", "Print it", "My own"):
         board.dispatch(title=title, role="worker")

@@ -1685,6 +1685,17 @@ WHERE tasks.id = :task_id;
 UPDATE tasks SET ask_id=NULL
 WHERE tasks.id = :task_id AND tasks.ask_id = :ask_id;
 
+-- name: review_count
+-- why: How many tasks wait for a review, but for those that a human's approval decides.
+-- takes: project text
+-- gives: count integer
+SELECT count(tasks.id) AS count
+FROM tasks
+WHERE tasks.status = 'IN_REVIEW' AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) AND NOT (EXISTS
+    (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.action_owner = 'approval' AND asks.closed_at IS NULL AND asks.handled_at IS NULL));
+
 -- name: task_approve
 -- why: The review is passed.
 -- takes: task_id text

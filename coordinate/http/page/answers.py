@@ -61,7 +61,7 @@ def _frame(board: Coordinator, request: Request, caller: Caller) -> Values:
     """What every view needs beside its own values."""
     return {
         "now": board.now(),
-        "waiting": board.attention_count(),
+        "waiting": waiting(board, caller),
         "projects": [each.name for each in board.list_projects(limit=200)],
         "me": caller,
         "may": partial(_may, caller),
@@ -71,6 +71,11 @@ def _frame(board: Coordinator, request: Request, caller: Caller) -> Values:
         "views": VIEWS,
         "project": asked(request, "project"),
     }
+
+
+def waiting(board: Coordinator, caller: Caller) -> int:
+    """How much waits for whoever looks: what is asked, and what they may review."""
+    return board.attention_count() + (board.review_count() if _may(caller, "approve") else 0)
 
 
 def _may(caller: Caller, operation: str) -> bool:
@@ -87,6 +92,12 @@ def problem(request: Request, error: Exception, *, typed: str = "", back: str = 
         told["hint"] = "Look for it under Tasks, or among all asks." if status == 404 else ""
     values = {"status": status, "said": told, "typed": typed, "back": back}
     return HTMLResponse(render("problem.html", values), status)
+
+
+def told(said: str, notice: str, *, back: str) -> Response:
+    """That a deed was done, and what the one who did it could not know."""
+    values = {"status": 200, "said": {"error": f"{said}. {notice}", "hint": "", "code": "done"}, "typed": ""}
+    return HTMLResponse(render("problem.html", values | {"back": back}))
 
 
 def asked(request: Request, name: str) -> str | None:

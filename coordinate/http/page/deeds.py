@@ -16,17 +16,22 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from coordinate.errors import CoordinateError, InvalidInput, NotFound
+from coordinate.errors import CoordinateError, InvalidInput, NotFound, OutdatedRevision
 from coordinate.http.gate import caller_of, parse_form, refused, wants_page
-from coordinate.http.page.answers import own, problem
+from coordinate.http.page.answers import own, problem, told
+from coordinate.http.page.words import seen
 from coordinate.mcp.calls import Calls
 from coordinate.operations import operations, refusal
+from coordinate.records import Cancelled, Responded
+from coordinate.records import Response as Said
 from coordinate.service import Coordinator
 
 Form = dict[str, str]
 Deed = Callable[[Coordinator, Form], tuple[str, dict[str, Any], str]]
 
 SLEEP_SECONDS_MAX = 366 * 86_400
+WORDS_MAX = 300
+STRANDED_MAX = 5
 
 logger = logging.getLogger(__name__)
 
@@ -48,14 +53,39 @@ async def do(request: Request) -> Response:
             raise NotFound("there is no such deed", hint="load the page again")
         board = await calls.run(partial(calls.board.acting, agent=caller.agent))
         name, arguments, said = await calls.run(partial(deed, board, form))
-        await calls.perform(operations()[name], board, caller, arguments)
+        done = await calls.perform(operations()[name], board, caller, arguments)
     except Exception as error:
         if not isinstance(error, CoordinateError):
             logger.exception("%s failed", request.url.path)
         if not quiet:
             return problem(request, error, typed=form.get("text", ""), back=back)
         return refused(error) if isinstance(error, CoordinateError) else JSONResponse(refusal(error), 500)
-    return JSONResponse({"said": said}) if quiet else RedirectResponse(back, 303)
+    notice = _to_know(done, form, caller.agent)
+    if quiet:
+        return JSONResponse({"said": said, "notice": notice})
+    return told(said, notice, back=back) if notice else RedirectResponse(back, 303)
+
+
+def _to_know(done: object, form: Form, me: str) -> str:
+    """What a person could not see when they did it: that another was first, other words, whom it leaves waiting."""
+    if isinstance(done, Cancelled) and done.stranded:
+        more = len(done.stranded) - STRANDED_MAX
+        named = ", ".join(done.stranded[:STRANDED_MAX]) + (f" and {more} more" if more > 0 else "")
+        return f"What waits for it never becomes ready now: {named}."
+    if not isinstance(done, Responded) or done.response is None:
+        return ""
+    lines, stood = [], done.replaced
+    if stood is not None and stood.said_by != me and str(stood.seq) != form.get("response_seq"):
+        lines.append(f"{stood.said_by} was first, and said: {_words(stood)}.")
+        lines.append(f"Yours stands now: {_words(done.response)}. Both are kept.")
+    if done.response.outdated:
+        lines.append(f"{done.ask.id} was put in other words meanwhile: what you said is marked as said to the earlier.")
+    return " ".join(lines)
+
+
+def _words(said: Said) -> str:
+    words = ", ".join(part for part in (said.choice, said.text) if part)[:WORDS_MAX]
+    return f"\u201c{seen(words)}\u201d" if words else said.kind
 
 
 def _need(form: Form, name: str) -> str:
@@ -110,22 +140,37 @@ def annotate(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
     return "annotate", {"ask": ask, "text": form.get("text", "")}, f"Said beside {ask}"
 
 
-# --- reviews, and words beside tasks and rows -------------------------------------------------------------------------
+# --- tasks, and words beside rows -------------------------------------------------------------------------------------
 
 
-def comment(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
+def _on_task(operation: str, words: str, said: str) -> Deed:
+    """A deed on a task that takes a person's words, which the operation calls `words`."""
+
+    def deed(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
+        task = _need(form, "task")
+        return operation, {"task": task, words: form.get("text", "")}, said.format(task)
+
+    return deed
+
+
+def edit(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
+    """Only what was changed in the form, and never over what another changed since it was shown."""
     task = _need(form, "task")
-    return "comment", {"task": task, "text": form.get("text", "")}, f"Noted on {task}"
-
-
-def approve(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
-    task = _need(form, "task")
-    return "approve", {"task": task, "note": form.get("text", "")}, f"Approved {task}"
-
-
-def reject(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
-    task = _need(form, "task")
-    return "reject", {"task": task, "reason": form.get("text", "")}, f"Sent {task} back to the queue"
+    now = board.view(task=task, notes=0, history=0).task
+    given: dict[str, Any] = {"task": task, "expected_revision": now.revision}
+    for name in ("title", "priority"):
+        was, wanted = _need(form, f"was_{name}"), _need(form, name).strip()
+        if wanted == was:
+            continue
+        if str(getattr(now, name)) != was:
+            said = f"the {name} of {task} was changed meanwhile, to {getattr(now, name)}"
+            raise OutdatedRevision(said, hint="look at it again, and say it anew", task_id=task, revision=now.revision)
+        given[name] = wanted
+    if "priority" in given:
+        if not (given["priority"].isascii() and given["priority"].isdigit() and len(given["priority"]) < 9):
+            raise InvalidInput("priority must be a whole number", hint="lower is sooner", field="priority")
+        given["priority"] = int(given["priority"])
+    return "edit", given, f"Changed {task}"
 
 
 def beside(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
@@ -140,8 +185,12 @@ DEEDS: dict[str, Deed] = {
     "wake": wake,
     "dismiss": dismiss,
     "annotate": annotate,
-    "comment": comment,
-    "approve": approve,
-    "reject": reject,
+    "comment": _on_task("comment", "text", "Noted on {}"),
+    "approve": _on_task("approve", "note", "Approved {}"),
+    "reject": _on_task("reject", "reason", "Sent {} back to the queue"),
+    "unblock": _on_task("unblock", "note", "{} is back in the queue"),
+    "cancel": _on_task("cancel", "reason", "Cancelled {}"),
+    "reopen": _on_task("reopen", "reason", "{} is back in the queue"),
+    "edit": edit,
     "beside": beside,
 }

@@ -23,7 +23,9 @@ from coordinate.states import BLOCKED, DONE, FINAL, IN_PROGRESS, IN_REVIEW, TODO
 URGENT_MAX = 30
 REVIEWS_MAX = 30
 ANSWERED_MAX = 20
+# How many answers are looked through at a time, and how often, for those of one person.
 SAID_MAX = 200
+LOOKS_MAX = 5
 COLUMNS = (TODO, IN_PROGRESS, BLOCKED, IN_REVIEW, DONE)
 COLUMN_MAX = 20
 FINISHED_MAX = 200
@@ -56,10 +58,7 @@ def routes() -> list[BaseRoute]:
 def needs_you(board: Coordinator, request: Request) -> Values:
     """Asks in order of urgency, reviews, what sleeps, and what became of the answers."""
     project = asked(request, "project")
-    now = board.now()
     urgent = board.urgent_asks(project=project, limit=URGENT_MAX)
-    said = board.list_asks(unhandled=True, project=project, limit=SAID_MAX)
-    own = [each for each in said if each.response and each.response.said_by == caller_of(request).agent]
     closed = board.list_asks(
         state="closed", kind="question", project=project, before=inputs.BIGINT_MAX, limit=ANSWERED_MAX
     )
@@ -68,7 +67,7 @@ def needs_you(board: Coordinator, request: Request) -> Values:
         **_reviews(board, request, project, {each.id for each in urgent if each.action_owner == "approval"}),
         "needing": board.attention_count(project=project),
         "asleep": board.list_asks(snoozed=True, project=project, limit=PAGE),
-        "said": sorted(own, key=lambda each: each.handled_at or now, reverse=True)[:PAGE],
+        **_said_by(board, caller_of(request).agent, project, number(request, "before")),
         "closed": closed,
         "told": [
             each
@@ -77,6 +76,23 @@ def needs_you(board: Coordinator, request: Request) -> Values:
         ],
         "tasks": _titles(board, [each.surface_id for each in urgent if each.surface == "task"]),
     }
+
+
+def _said_by(board: Coordinator, name: str, project: str | None, before: int | None) -> Values:
+    """A person's answers that the agents have not finished with, by the latest ask; and where the next page begins."""
+    said: list[Ask] = []
+    at = inputs.BIGINT_MAX if before is None else before
+    for _ in range(LOOKS_MAX):
+        found = board.list_asks(state="answered", project=project, before=at, limit=SAID_MAX)
+        for each in found:
+            if each.response and each.response.said_by == name:
+                said.append(each)
+            at = each.number
+            if len(said) == PAGE:
+                return {"said": said, "more_said": at, "said_before": before}
+        if len(found) < SAID_MAX:
+            return {"said": said, "more_said": None, "said_before": before}
+    return {"said": said, "more_said": at, "said_before": before}
 
 
 def _reviews(board: Coordinator, request: Request, project: str | None, approvals: set[str]) -> Values:

@@ -193,19 +193,20 @@
 
   // --- deeds, without leaving
 
-  function tell(text, bad = false, undo = null) {
+  // What is to be known beside it stays until something else is said.
+  function tell(text, bad = false, undo = null, notice = "") {
     const box = $("#said");
-    box.replaceChildren(text);
+    box.replaceChildren([text, notice].filter(Boolean).join(". "));
     if (undo) {
       const button = document.createElement("button");
       button.textContent = "Undo";
       button.addEventListener("click", () => undo());
       box.append(button);
     }
-    box.classList.toggle("bad", bad);
+    box.classList.toggle("bad", bad || !!notice);
     box.classList.add("on");
     clearTimeout(tell.timer);
-    tell.timer = setTimeout(() => box.classList.remove("on"), bad ? 12000 : 6000);
+    if (!notice) tell.timer = setTimeout(() => box.classList.remove("on"), bad ? 12000 : 6000);
   }
 
   async function send(action, body) {
@@ -220,7 +221,7 @@
     if (answer.status === 401) throw new Error("You are signed out. What you wrote stays here.");
     const hint = told.hint?.includes("coordinate ") ? "" : told.hint; // what to type elsewhere does not help here
     if (!answer.ok) throw new Error([told.error, hint].filter(Boolean).join(": "));
-    return told.said;
+    return told;
   }
 
   document.addEventListener("submit", async (event) => {
@@ -244,15 +245,13 @@
     const body = new URLSearchParams(new FormData(form, by));
     const item = form.closest("[data-item]"), next = neighbour(item);
     try {
-      const said = await send(action, body);
+      const { said, notice } = await send(action, body);
       if (action === "/do/undo") return void await reopened(body.get("ask"), form.dataset.words, said);
-      for (const field of form.querySelectorAll("textarea")) {
-        field.value = field.defaultValue;
-        sessionStorage.removeItem(keyOf(field));
-      }
+      for (const field of form.querySelectorAll("textarea")) sessionStorage.removeItem(keyOf(field));
+      form.reset();
       const details = form.closest("details");
       if (details) details.open = false;
-      tell(said, false, action === "/do/respond" ? () => takeBack(body) : null);
+      tell(said, false, action === "/do/respond" ? () => takeBack(body) : null, notice);
       await look();
       if (details?.contains(document.activeElement)) document.activeElement.blur();
       rest([item, next].find((each) => each?.isConnected) ?? main);
@@ -267,7 +266,7 @@
   async function takeBack(body) {
     const ask = body.get("ask");
     try {
-      const said = await send("/do/undo", new URLSearchParams({ csrf: body.get("csrf"), ask }));
+      const { said } = await send("/do/undo", new URLSearchParams({ csrf: body.get("csrf"), ask }));
       await reopened(ask, body.get("text"), said);
     } catch (error) {
       tell(error.message, true);
