@@ -48,6 +48,7 @@ OWN_CONSUMERS, OWN_LOCKS = "webhook:", "webhook "
 _TASK_ID = re.compile(r"TASK-([1-9][0-9]{0,17})")
 _ASK_ID = re.compile(r"ASK-([1-9][0-9]{0,17})")
 _ANNOTATION_ID = re.compile(r"ANN-([1-9][0-9]{0,17})")
+_SESSION_ID = re.compile(r"s-[0-9a-f]{24}")
 _HANDLE = re.compile(r"(TASK-[1-9][0-9]{0,17})@([1-9][0-9]{0,8})")
 _DURATION = re.compile(r"([0-9]{1,9})(s|m|h|d)")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -85,17 +86,22 @@ def line(value: object, field: str, *, limit: int) -> str:
 
 
 def name(value: object, field: str) -> str:
-    """An agent, role, project, consumer or event type: one line of at most 100 characters, in composed form.
+    """An agent, role, project, consumer or event type: one line of at most 100 characters, in composed form."""
+    return label(value, field, limit=NAME_MAX)
+
+
+def label(value: object, field: str, *, limit: int) -> str:
+    """What something is known by: a name, an option, a board's title, a row. One line, in composed form.
 
     Names are compared, so what looks the same must be the same: no invisible characters, and `é` however it was typed.
     """
-    checked = line(value, field, limit=NAME_MAX)
+    checked = line(value, field, limit=limit)
     if checked.isascii():
         return checked
     checked = unicodedata.normalize("NFC", checked)
     if any(unicodedata.category(character) == "Cf" for character in checked):
         raise refuse(field, f"{field} must not contain invisible characters")
-    return line(checked, field, limit=NAME_MAX)
+    return line(checked, field, limit=limit)
 
 
 def name_or_none(value: object, field: str) -> str | None:
@@ -122,6 +128,8 @@ def agent(value: object, field: str = "agent") -> str:
     if isinstance(value, Own):
         return value
     checked = name(value, field)
+    if _SESSION_ID.fullmatch(checked):  # both are readers of responses
+        raise refuse(field, f"{checked} is the id of a session, no agent's name", hint="show a session with --session")
     if checked in OWN_AGENTS:
         raise refuse(field, f"the name {checked!r} belongs to the board itself", hint="choose another name")
     return checked
@@ -251,6 +259,9 @@ def annotation_id(value: object, field: str = "annotation") -> str:
 
 
 def _id(value: object, field: str, shape: re.Pattern[str], hint: str) -> str:
+    known = getattr(getattr(value, "ask", value), "id", None)
+    if isinstance(known, str):
+        raise refuse(field, f"{field} is an id, not {_kind(value)}", hint=f"give its id: {known}")
     if isinstance(value, str) and (found := shape.fullmatch(value.strip().upper())):
         return found.group()
     raise refuse(field, f"{field} is no such id: {_short(value)}", hint=hint)

@@ -102,9 +102,15 @@ def advance(call: Call, **wanted: Any) -> None:
 @click.option("--full", is_flag=True, help="Also contexts, earlier steps, all words, and rows that were set aside.")
 @project_option
 def get(call: Call, full: bool, **wanted: Any) -> None:
-    """Show a board: its rows in order, what the human is asked and said, and the revisions to show with a write."""
+    """Show a board: its rows in order, what the human is asked and said, and the revisions to show with a write.
+
+    What a row does not say is left out, but for --full.
+    """
+    from coordinate.cli.output import lean
+
     with call.board() as board:
-        call.show(board.board_get(full=full, **given(**wanted)))
+        view = board.board_get(full=full, **given(**wanted))
+        call.show(view if full else lean(view))
 
 
 @command("list", example="coordinate board list --archived")

@@ -33,7 +33,8 @@ def claim_next(
     """Take the next ready task of a role: lowest priority number first, then the oldest.
 
     Answers the task with its "claim" (the handle for every later verb) and "attempt", or {} when there is nothing;
-    "holding" lists the handles of what the agent holds already.
+    "ask" is what a human was asked about it, with their "response" or why there is none ("close_reason"); "holding"
+    lists the handles of what the agent holds already.
     """
     wanted = given(role=role, project=project, lease_seconds=lease) | {"respect_dependencies": respect_deps}
     several = count != 1

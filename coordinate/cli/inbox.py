@@ -45,7 +45,7 @@ naming_the_deed = taking(
 @click.option("--owner", "action_owner", type=click.Choice(ACTION_OWNERS), help="What the human gives.")
 @click.option("--kind", type=click.Choice(ASK_KINDS), help="Default: question. A note or a milestone asks nothing.")
 @in_words
-@click.option("--task", metavar="TASK-ID@ATTEMPT", help="The task that it is about.")
+@click.option("--task", metavar="TASK-ID@ATTEMPT", help="The task that it is about; to block it, by its handle.")
 @click.option("--blocking", is_flag=True, help="The task waits for it: BLOCKED, without a lease, until the response.")
 @click.option("--supersedes", metavar="ASK-ID", help="The ask in whose place it comes, as the next step.")
 @click.option("--outcome", help="With --supersedes: what came of the response to that ask.")
@@ -56,7 +56,8 @@ naming_the_deed = taking(
 def ask(call: Call, blocking: bool, **wanted: Any) -> None:
     """Ask a human for a decision, an approval, or a task (a deed); or tell them a note or a milestone.
 
-    One live ask in a place: exit 3 names the one that is there.
+    Answers the ask with its "id". One live ask in a place: exit 3 names the one that is there. What a board's row asks
+    is asked on the board: `coordinate board row TITLE LABEL --status blocked`.
     """
     with call.board() as board:
         call.show(board.ask(blocking=blocking, **asked(**wanted)))
@@ -118,9 +119,9 @@ def respond(
     action_id: str | None,
     **said: Any,
 ) -> None:
-    """Respond to an ask: an answer, clarify, decline, or handled (the deed is done).
+    """Respond to an ask, as the human: an answer, clarify, decline, or handled (the deed is done).
 
-    It replaces what you said before.
+    It replaces what you said before. An agent records what it heard in a chat with `inbox answer`.
     """
     deed = given(client_id=client_id, client_seq=client_seq, action_id=action_id)
     if takes_back and (text or given(**said)):

@@ -86,6 +86,13 @@ def plain(value: Any) -> Any:
     return record_as_json(value)
 
 
+def lean(view: BoardView) -> dict[str, Any]:
+    """A board, and of its rows only what they say: an agent pays for every empty field."""
+    said: dict[str, Any] = plain(view)
+    rows = [{name: value for name, value in row.items() if value not in ("", None, [])} for row in said["rows"]]
+    return {**said, "rows": rows}
+
+
 def _claim(claim: Claim) -> dict[str, Any]:
     waits = [{**record_as_json(each), "reachable": each.reachable} for each in claim.dependencies]
     said = {**_task(claim.task), "claim": claim.handle, "attempt": claim.attempt, "dependencies": waits}

@@ -73,8 +73,9 @@ def ask(
     agent: str = "",
     session: str | None = None,
 ) -> Asked:
-    """Ask a human: a `question`, or tell them a `note` or that something is `done`.
+    """Ask a human: a `question`, or tell them a `note` or that something is `done`. The ask is the answer's `ask`.
 
+    The answer is an `Asked`, so what is asked is known by `.ask.id` from then on; `already` says that it was there.
     `action_owner` says what is asked: a `decision` or an `approval` (2 to 4 `options`, each a label or an object of
     label, detail and recommended) or a `task`, a deed. `impact` says what waits for it; `title` is the ask in one line,
     `next_step` the one thing to do, `next_after` what follows, `context` the long background (100,000 characters).
@@ -111,7 +112,7 @@ def ask(
     blocking = inputs.flag(blocking, "blocking")
     if blocking and (task is None or kind != "question"):
         raise inputs.refuse("blocking", "only a question about a task is blocking", hint="name the task by its handle")
-    on = None if task is None else story.find(tx, inputs.handle(task)[0], lock=True)
+    on = None if task is None else story.find(tx, _about(task), lock=True)
     if on is not None and on.status in FINAL:
         raise claims.wrong_state(on, "ask")
     stream = inputs.text(stream, "stream", limit=inputs.TITLE_MAX)
@@ -154,6 +155,16 @@ def ask(
     return Asked(asks.ask_of(row), already=False)
 
 
+def _about(task: str | Claim) -> str:
+    """The task that it is about; a board's row asks otherwise."""
+    if isinstance(task, str) and task.strip().upper().startswith("ROW-"):
+        hint = "a row asks by being blocked: coordinate board row TITLE LABEL --status blocked"
+        raise inputs.refuse(
+            "task", f"{inputs.line(task, 'task', limit=inputs.NAME_MAX)} is a row of a board", hint=hint
+        )
+    return inputs.handle(task)[0]
+
+
 def _the_same(row: Row, content: asks.Content, place: asks.Place, *, blocking: bool, only_there: bool) -> Asked:
     """The ask that lives under the key, for a retry: it says the same words, in the one place if it is to be there."""
     elsewhere = (row.surface, row.surface_id) != (place.surface, place.id)
@@ -167,11 +178,14 @@ def _the_same(row: Row, content: asks.Content, place: asks.Place, *, blocking: b
 def _to_supersede(tx: Tx, ask: str, on: Row | None, kind: str) -> Row:
     """The ask in whose place the next one comes, locked; what a task waits for gives way to a question alone."""
     before = asks.find(tx, ask, lock=True)
-    if before.surface == "row" or (before.surface == "task") != (on is not None):
-        where = "a board's row; the board advances it" if before.surface == "row" else before.surface_id
-        raise InvalidState(f"{before.id} hangs on {where}", hint="name its task", ask_id=before.id)
-    if on is not None and before.surface_id != on.id:
-        raise InvalidState(f"{before.id} hangs on {before.surface_id}", hint="name its task", ask_id=before.id)
+    if before.surface == "row":
+        hint = "set the row's next step: coordinate board advance"
+        raise InvalidState(f"{before.id} hangs on {before.surface_id}, a row of a board", hint=hint, ask_id=before.id)
+    if before.surface == "task" and (on is None or before.surface_id != on.id):
+        hint = f"name its task: {before.surface_id}"
+        raise InvalidState(f"{before.id} hangs on {before.surface_id}", hint=hint, ask_id=before.id)
+    if before.surface == "alone" and on is not None:
+        raise InvalidState(f"{before.id} hangs on no task", hint="leave the task out", ask_id=before.id)
     if before.state == "open" and (before.blocking or _beside_a_task(before)) and kind != "question":
         raise inputs.refuse(
             "kind",

@@ -120,7 +120,7 @@ def options_of(options: Sequence[Json | str] | None) -> list[Json] | None:
             raise inputs.refuse(
                 "options", "an option is a label, or an object of label, detail and recommended", hint="see the docs"
             )
-        one: Json = {"label": inputs.line(given["label"], "options", limit=LABEL_MAX)}
+        one: Json = {"label": inputs.label(given["label"], "options", limit=LABEL_MAX)}
         if detail := inputs.text(given.get("detail", ""), "options", limit=inputs.REASON_MAX):
             one["detail"] = detail
         if inputs.flag(given.get("recommended", False), "options"):
@@ -629,9 +629,11 @@ def is_closed(row: Row) -> Closed:
 def _not_open(row: Row) -> CoordinateError:
     if row.closed_at is not None:
         return is_closed(row)
+    handed = row.delivered_seq == row.response_seq
+    hint = "say something else instead: {}" if handed else "take the response back: {} --withdraw"
     return InvalidState(
         f"{row.id} is answered: the next move is the agents'",
-        hint=f"take the response back as long as nobody was handed it: coordinate inbox respond {row.id} --withdraw",
+        hint=hint.format(f"coordinate inbox respond {row.id}"),
         ask_id=row.id,
         state=row.state,
     )
@@ -706,7 +708,9 @@ def clarify(row: Row) -> InvalidState:
     """What a human wants to be made clear is not finished with."""
     return InvalidState(
         f"{row.response_by} wants {row.id} to be clarified: that is no end of it",
-        hint="revise it, supersede it or withdraw it",
+        hint="put the row in other words on its board, or advance it"
+        if row.surface == "row"
+        else "revise it, supersede it or withdraw it",
         ask_id=row.id,
         state=row.state,
         response_seq=row.response_seq,

@@ -10,7 +10,6 @@ locks the ask alone.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -641,8 +640,7 @@ def _checked(row: GivenRow) -> GivenRow:
 
 
 def _name(value: str, field: str) -> str:
-    """A title or a label; what looks the same is the same, however it was typed."""
-    return unicodedata.normalize("NFC", inputs.line(value, field, limit=NAME_MAX))
+    return inputs.label(value, field, limit=NAME_MAX)
 
 
 def _revision(value: int | None, field: str) -> int | None:

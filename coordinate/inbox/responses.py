@@ -69,7 +69,7 @@ def said_of(*, kind: str, text: str, choice: str | None, context: str, revision:
     """Check what is said. Raises `Empty` where words are needed."""
     kind = inputs.one_of(kind, "kind", RESPONSE_KINDS)
     text = inputs.text(text, "text", limit=inputs.NOTE_MAX)
-    choice = None if choice is None else inputs.line(choice, "choice", limit=asks.LABEL_MAX)
+    choice = None if choice is None else inputs.label(choice, "choice", limit=asks.LABEL_MAX)
     context = inputs.text(context, "context", limit=inputs.NOTE_MAX)
     if revision is not None:
         inputs.integer(revision, "revision", least=1, most=inputs.BIGINT_MAX)

@@ -197,6 +197,35 @@ def test_a_retry_says_the_same_words_and_other_words_are_not_taken_for_one(
     assert board.ask(**COLOUR, **call | {"supersedes": "ASK-3"}).ask.id == "ASK-4"
 
 
+def test_what_an_option_is_called_holds_no_invisible_characters(
+    board: Coordinator, ann: Coordinator, board_url: str
+) -> None:
+    """Two that look the same are the same: `é` however it was typed, nothing of zero width, nothing that turns."""
+    for hidden in ("re\u200bd", "\u202ered", "red\ufeff"):
+        with refused(board_url, InvalidInput, "invisible"):
+            board.ask(**COLOUR | {"options": ["red", hidden]})
+    with refused(board_url, InvalidInput, "same label"):
+        board.ask(**COLOUR | {"options": ["caf\u00e9", "cafe\u0301"]})
+    board.ask(**COLOUR | {"options": ["tea", "cafe\u0301"]})
+    for typed in ("caf\u00e9", "cafe\u0301"):
+        assert said(ann.respond(ask="ASK-1", choice=typed).ask).choice == "caf\u00e9"
+
+
+def test_whoever_names_something_else_is_told_what_to_name(board: Coordinator, board_url: str) -> None:
+    board.board_row(title="Release 2", label="Name")
+    with refused(board_url, InvalidInput, "ROW-1 is a row of a board") as caught:
+        board.ask(**COLOUR, task="ROW-1")
+    assert "coordinate board row" in caught.value.hint
+    asked = board.ask(**COLOUR)
+    for record in (asked, asked.ask):
+        with refused(board_url, InvalidInput) as caught:
+            board.wait_ask(ask=record)  # type: ignore[arg-type]
+        assert caught.value.hint == "give its id: ASK-1"
+    session = board.register(name="alice").id
+    with refused(board_url, InvalidInput, "the id of a session"):
+        board.pending(agent=session)
+
+
 # --- responding -------------------------------------------------------------------------------------------------------
 
 
@@ -690,7 +719,7 @@ def test_whatever_ends_an_answered_decision_says_what_came_of_it(
     """Also where another takes its place, or the agent takes it back; who was not handed the answer is told that."""
     board.ask(**COLOUR)
     ann.respond(ask="ASK-1", choice="red")
-    with refused(board_url, UnreadAnswer):
+    with refused(board_url, UnreadAnswer, "waits to be read: 'red'"):
         board.withdraw(ask="ASK-1")
     board.pending()
     for outcome in ("", " "):

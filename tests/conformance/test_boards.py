@@ -216,6 +216,14 @@ def test_two_rows_of_one_label_are_refused(board: Coordinator, board_url: str) -
         board.board_upsert(title=TITLE, rows=[{"label": "Caf\u00e9"}, {"label": "Cafe\u0301"}])
 
 
+def test_two_labels_that_look_the_same_are_the_same(release: Coordinator, board_url: str) -> None:
+    for hidden in ("Do\u200bcs", "\u202eDocs"):
+        with refused(board_url, InvalidInput, "invisible"):
+            release.board_row(title=TITLE, label=hidden)
+        with refused(board_url, InvalidInput, "invisible"):
+            release.board_upsert(title=hidden, rows=[])
+
+
 def test_a_row_that_may_not_come_in_is_refused(board: Coordinator, board_url: str) -> None:
     wrong: list[Any] = [
         {"label": "Docs", "state": "done"},
