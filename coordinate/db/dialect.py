@@ -34,7 +34,7 @@ Binder = Callable[[Params], Any]
 Decoders = list[tuple[int, Callable[[Any], Any]]]
 
 POSTGRES_PREFIXES = ("postgresql://", "postgres://", "postgresql+psycopg://")
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.:-]+:/)|jdbc:", re.IGNORECASE)
 _KEYWORDS = re.compile(r"\s*(host|hostaddr|port|dbname|user|password|passfile|service|sslmode)\s*=")
 SQLITE_LEAST = (3, 35, 0)
 POSTGRES_LEAST = 140000
@@ -454,6 +454,12 @@ _BIND = re.compile(r"'[^']*'|:([a-z_][a-z0-9_]*)")
 # That holds for who only looks, too: a table that is being changed or filled lets no reader in.
 _BEGIN = "BEGIN ISOLATION LEVEL {level}", "SET LOCAL idle_in_transaction_session_timeout = '30s'"
 _LOCK_SECONDS_MAX = 5.0
+# Settings that change how values are written and read: what the server must say they are, and what sees to it.
+_SESSION = (
+    ("DateStyle", "ISO", "SET datestyle = 'ISO'"),
+    ("TimeZone", "UTC", "SET timezone = 'UTC'"),
+    ("standard_conforming_strings", "on", "SET standard_conforming_strings = on"),
+)
 # A statement is prepared when a connection sends it for the so-maniest time: a short command prepares none.
 _PREPARE_AT = 4
 # A pooler that was not seen: what was prepared is on another server, or somebody else's is on this one.
@@ -505,6 +511,8 @@ class Postgres:
 
     def __init__(self, url: str, *, patience: float = 30.0) -> None:
         try:
+            import logging
+
             import psycopg
         except ImportError:
             raise errors.MissingExtra(
@@ -512,6 +520,8 @@ class Postgres:
                 hint="python -m pip install 'coordinate-db[postgres]'",
             ) from None
         self._psycopg = psycopg
+        if not (said := logging.getLogger("psycopg")).handlers:
+            said.addHandler(logging.NullHandler())  # what the driver remarks is in our errors, and not for stderr
         self.line_patience: float | None = None
         self.patience = patience
         self._wait = f"SET LOCAL lock_timeout = {max(1, round(1000 * min(patience, _LOCK_SECONDS_MAX)))}"
@@ -569,6 +579,7 @@ class Postgres:
                 prepare_threshold=None,  # until we know that there is no pooler
                 cursor_factory=self._psycopg.RawCursor,
                 fallback_application_name="coordinate",
+                client_encoding="UTF8",
                 **patience,
             )
         except (self._psycopg.Error, UnicodeError) as error:
@@ -581,7 +592,25 @@ class Postgres:
             raise errors.UnsupportedDatabase(
                 f"{self.describe()} runs PostgreSQL {connection.info.server_version // 10000}; 14 or later is needed"
             )
+        self._set_up(connection)
         return connection
+
+    def _set_up(self, connection: Any) -> None:
+        """See that text means what it says, whatever somebody set for the database or the role.
+
+        The server tells these settings by itself, and a pooler keeps them for its client; so it costs nothing where
+        they are as they should be.
+        """
+        told = connection.info.parameter_status
+        if (encoding := told("server_encoding")) != "UTF8":
+            connection.close()
+            raise errors.UnsupportedDatabase(
+                f"{self.describe()} has the encoding {encoding}, which cannot hold every text; UTF8 is needed",
+                hint="a DBA can make another: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0",
+            )
+        as_needed = [setting for name, needed, setting in _SESSION if not str(told(name)).startswith(needed)]
+        if as_needed:
+            connection.execute("; ".join(as_needed))
 
     def _not_connected(self, error: Exception) -> errors.CoordinateError:
         said = str(error)
@@ -615,21 +644,22 @@ class Postgres:
         return not connection.closed and connection.info.transaction_status == 0
 
     def begin(self, connection: Any, *, writes: bool) -> None:
-        # Our BEGIN would override what a DBA set for a role, a database or the server; a pooler may not tell us.
-        if writes and connection.info.parameter_status("default_transaction_read_only") == "on":
-            raise Interrupted(
-                errors.ReadOnly(
-                    f"{self.describe()} accepts no writes: default_transaction_read_only is on for this role here",
-                    hint="a DBA set it, for the role, the database or the server; nothing was changed",
-                ),
-                again=False,
-                lost=True,
-            )
+        if writes and (refused := self.read_only_by_default(connection)):
+            raise Interrupted(refused, again=False, lost=True)
         opened = connection.pipeline()
         self._pipelines[connection] = opened, opened.__enter__()
         level = "READ COMMITTED READ WRITE" if writes else "REPEATABLE READ READ ONLY"
         for statement in (*_BEGIN, self._wait):
             connection.execute(statement.format(level=level))
+
+    def read_only_by_default(self, connection: Any) -> errors.ReadOnly | None:
+        """Our BEGIN would override what a DBA set for a role, a database or the server; a pooler may not tell us."""
+        if connection.info.parameter_status("default_transaction_read_only") != "on":
+            return None
+        return errors.ReadOnly(
+            f"{self.describe()} accepts no writes: default_transaction_read_only is on for this role here",
+            hint="a DBA set it, for the role, the database or the server; nothing was changed",
+        )
 
     def leave(self) -> None:
         pass
@@ -704,6 +734,12 @@ class Postgres:
                 hint="try again; pg_stat_activity shows sessions that are idle in transaction",
             )
             return Interrupted(busy, again=True, seconds_max=self.patience)
+        if state == "57014":
+            cancelled = errors.Busy(
+                "the server cancelled the call before it was over: a DBA did, or statement_timeout is too short for it",
+                hint="try again; ALTER ROLE … SET statement_timeout gives more time; nothing was changed",
+            )
+            return Interrupted(cancelled, again=False)
         # The result of a prepared statement is not what it was: a new connection plans it for the schema of now.
         if state == "0A000" and source == "RevalidateCachedQuery":
             changed = errors.Busy("the schema was changed under this call", hint="try again")

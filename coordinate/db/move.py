@@ -10,6 +10,7 @@ on. A move that fails lifts the fence again; one that was killed is resumed or u
 from __future__ import annotations
 
 import random
+import re
 import secrets
 import shlex
 import time
@@ -31,6 +32,8 @@ R = TypeVar("R")
 Progress = Callable[[str, str, int, int], None]
 
 VALUES_MAX = 10_000
+# Control characters, and what a path has of bytes that are no UTF-8.
+_UNSAYABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 # Copied and compared, as measured on two cores with boards of a million tasks.
 ROWS_PER_SECOND = 30_000
 
@@ -137,6 +140,13 @@ class _Ends:
         self.source, self.target = side_of(source), side_of(target)
         self.source_url, self.target_url = source, target
         self.from_, self.to = self.source.engine.address(), self.target.engine.address()
+        for place in (self.from_, self.to):
+            if _UNSAYABLE.search(place):
+                raise errors.InvalidInput(
+                    f"{place!r} holds a line break, or another character that cannot be told",
+                    hint="writers are told where a board goes, in one line: rename the file or its folder",
+                    field="to",
+                )
         self.progress = progress
         self.tables: dict[str, Digest] = {}
         self.copy_seconds = self.verify_seconds = self.added = 0.0

@@ -467,6 +467,9 @@ def _instant_rules(name: str, column: Column[Any]) -> Iterator[tuple[str, str]]:
     yield "is no time of the form 2030-01-31T12:00:00.000Z", f"NOT ({shaped})"
 
 
+_JSON_FAULT = "holds a NUL or half of a surrogate pair within its JSON"
+
+
 def _json_rules(name: str, column: Column[Any]) -> Iterator[tuple[str, str]]:
     yield (
         "is no JSON object or array",
@@ -479,7 +482,7 @@ def _json_rules(name: str, column: Column[Any]) -> Iterator[tuple[str, str]]:
         f" OR {name} GLOB '*[' || char(1) || '-' || char(31) || ']*'"
     )
     yield (
-        "holds a NUL or half of a surrogate pair within its JSON",
+        _JSON_FAULT,
         f"CASE WHEN {doubtful} THEN json_fault({name}) ELSE 0 END",
     )
 
@@ -551,6 +554,9 @@ class PostgresSide(_Side):
 
     def _begin(self, *, writes: bool) -> None:
         """Not as short calls begin: no pipeline, in which nothing can be copied, and time for what is long."""
+        assert isinstance(self.engine, dialect.Postgres)
+        if writes and (refused := self.engine.read_only_by_default(self._connection)):
+            raise refused
         level = "READ COMMITTED READ WRITE" if writes else "REPEATABLE READ READ ONLY"
         self._connection.execute(
             f"BEGIN ISOLATION LEVEL {level};"
@@ -568,11 +574,14 @@ class PostgresSide(_Side):
         return super()._in_our_words(error)
 
     def problems(self) -> list[str]:
-        home, creates, recovering = self._ask(
-            "SELECT current_schema(), has_schema_privilege(current_schema(), 'CREATE'), pg_is_in_recovery()"
+        home, creates, recovering, writes = self._ask(
+            "SELECT current_schema(), has_schema_privilege(current_schema(), 'CREATE'), pg_is_in_recovery(),"
+            " current_setting('default_transaction_read_only') = 'off'"
         )[0]
         if recovering:
             return ["the server is a standby and accepts no writes"]
+        if not writes:
+            return ["accepts no writes: default_transaction_read_only is on for this role here"]
         if home is None:
             return ["the role may use no schema of its search_path"]
         owners = self._ask(
@@ -827,7 +836,16 @@ class PostgresSide(_Side):
                     fault = "is no time in whole milliseconds of the years 1 to 9999"
                 elif kind_of(column.type) == "json":
                     wrong, fault = f"json_typeof({name}) NOT IN ('object', 'array')", "is no JSON object or array"
+                    yield from self._unpaired(table, name)
                 else:
                     continue
                 for (row,) in self._ask(f"SELECT {_row_name(table)} FROM {table.name} WHERE {wrong} LIMIT 10000"):
                     yield Fault(table.name, str(row), name, fault)
+
+    def _unpaired(self, table: Table, name: str) -> Iterator[Fault]:
+        """JSON is kept as it was written, so it may hold what no text could: Python looks at the doubtful."""
+        text = f"CAST({name} AS TEXT)"
+        doubtful = f"strpos({text}, '\\u0000') > 0 OR strpos(lower({text}), '\\ud') > 0"
+        for row, said in self._ask(f"SELECT {_row_name(table)}, {text} FROM {table.name} WHERE {doubtful} LIMIT 10000"):
+            if _json_fault(said):
+                yield Fault(table.name, str(row), name, _JSON_FAULT)

@@ -22,7 +22,7 @@ from coordinate import Coordinator, errors, service
 from coordinate.db import dialect, doctor, migrate, move, sides
 from coordinate.db.sides import TABLES, columns_of, holds
 from tests.conftest import create_board_on_postgres
-from tests.postgres import Server, nobody, with_user
+from tests.postgres import Server, nobody, url_with_database, with_user
 from tests.races import arena
 from tests.races.arena import Go
 from tests.tables import as_owner, ask, connect, is_postgres, nothing_changes, rows, run
@@ -385,10 +385,10 @@ def test_every_value_that_postgres_would_refuse_is_listed_and_nothing_is_written
         c.dispatch(title="not fenced", role="worker")
 
 
-def test_times_that_a_file_could_not_give_back_are_listed(
+def test_times_and_json_that_a_file_could_not_give_back_are_listed(
     pg_url: str, postgres_script: str | None, sqlite_url: str
 ) -> None:
-    """MV-05, on the way back."""
+    """MV-01, MV-05, on the way back."""
     create_board_on_postgres(pg_url, postgres_script)
     with coordinate.connect(pg_url, agent="alice") as c:
         for _ in range(3):
@@ -397,14 +397,16 @@ def test_times_that_a_file_could_not_give_back_are_listed(
         pg_url,
         "UPDATE tasks SET created_at = '2030-01-01 00:00:00.123456Z' WHERE id = 'TASK-1'",
         "UPDATE tasks SET not_before = 'infinity' WHERE id = 'TASK-2'",
+        r"""UPDATE events SET payload = '{"a": "\u0000"}' WHERE id = 1""",
+        r"""UPDATE events SET payload = '{"a": "literal \\u0000"}' WHERE id = 2""",
     )
     with pytest.raises(errors.CannotMove) as refused:
         move.move(pg_url, sqlite_url)
-    assert refused.value.facts["values_count"] == 2
+    assert refused.value.facts["values_count"] == 3
     assert not Path(sqlite_url).exists()
 
 
-def test_one_report_names_all_that_stands_in_the_way(lived: str, engine: str, other_url: str) -> None:
+def test_one_report_names_all_that_stands_in_the_way(lived: str, engine: str, other_url: str, tmp_path: Path) -> None:
     """MV-08: the other place is not empty; the rest is told with it."""
     with coordinate.connect(other_url, agent="alice", create=True) as c:
         c.dispatch(title="mine", role="worker")
@@ -421,6 +423,9 @@ def test_one_report_names_all_that_stands_in_the_way(lived: str, engine: str, ot
         move.move(lived, lived)
     with pytest.raises(errors.CannotMove, match="does not answer"):
         move.move(lived, "postgresql://nobody@127.0.0.1:1/none")
+    for unsayable in ("a\nb.db", "a\udce9.db"):
+        with pytest.raises(errors.InvalidInput, match="cannot be told"):
+            move.move(lived, str(tmp_path / unsayable))
 
 
 def test_an_empty_board_is_not_moved_onto_itself_under_another_name(
@@ -468,6 +473,93 @@ def test_a_place_that_holds_anything_is_not_empty(lived: str, other_url: str) ->
         with pytest.raises(errors.CannotMove, match="idx_tasks_claim, notes in the way"):
             move.move(lived, other_url, dry_run=dry_run)
     assert rows(lived, "SELECT * FROM board_move") == []
+
+
+@pytest.fixture
+def odd_database(postgres: Server) -> Iterator[Callable[[str], str]]:
+    """Makes databases of other encodings."""
+    with closing(connect(postgres.url)) as admin:
+        made: list[str] = []
+
+        def make(encoding: str) -> str:
+            name = f"odd_{secrets.token_hex(4)}"
+            admin.execute(
+                f"CREATE DATABASE {name} ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+            )
+            made.append(name)
+            return url_with_database(postgres.url, name)
+
+        yield make
+        for name in made:
+            admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_a_database_that_cannot_hold_every_text_is_refused_at_the_first_look(
+    encoding: str, odd_database: Callable[[str], str], sqlite_url: str
+) -> None:
+    url = odd_database(encoding)
+    migrate.upgrade(sqlite_url)
+    for act in (
+        lambda: coordinate.connect(url),
+        lambda: coordinate.connect(url, create=True),
+        lambda: migrate.upgrade(url),
+        lambda: migrate.current(url),
+        lambda: move.move(url, sqlite_url),
+    ):
+        with pytest.raises(errors.UnsupportedDatabase, match=f"encoding {encoding}"):
+            act()
+    for dry_run in (True, False):
+        with pytest.raises(errors.CannotMove, match=f"encoding {encoding}"):
+            move.move(sqlite_url, url, dry_run=dry_run)
+    assert rows(url, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == [(0,)]
+
+
+def test_what_a_dba_set_for_sessions_changes_nothing(
+    odd_database: Callable[[str], str], tmp_path: Path, sqlite_template: Path
+) -> None:
+    """MV-05: dates in another style and zone, strings with other escapes, another encoding; there and back."""
+    board = str(shutil.copy(sqlite_template, tmp_path / "board.db"))
+    with coordinate.connect(board, agent="alice") as c:
+        c.claim_task(task=c.dispatch(title="Größe 長さ 🚀 it's", body=ODD, role="worker").task.id)
+        c.emit(event_type="learned", message=ODD, payload={"text": ODD})
+    url = odd_database("UTF8")
+    ((name,),) = rows(url, "SELECT current_database()")
+    for setting in (
+        "datestyle = 'SQL, DMY'",
+        "timezone = '<+0330>-03:30'",
+        "standard_conforming_strings = off",
+        "client_encoding = 'LATIN1'",
+        "bytea_output = 'escape'",
+        "intervalstyle = 'sql_standard'",
+        "default_transaction_isolation = 'serializable'",
+        "default_transaction_deferrable = on",
+    ):
+        run(url, f"ALTER DATABASE {name} SET {setting}")
+    before = told(board, but=HELD)
+    move.move(board, url)
+    assert migrate.check(url) == []
+    assert doctor.examine(url, deep=True).symptoms == []
+    with coordinate.connect(url, agent="alice") as c:
+        assert c.view(task="TASK-1").task.lease_until > datetime.now(UTC)
+        assert [task.id for task in c.list_tasks(query="長さ").tasks] == ["TASK-1"]
+        assert c.examine() == []
+    move.move(url, back := str(tmp_path / "back.db"))
+    assert told(back, but=HELD) == before
+
+
+def test_where_sessions_are_read_only_the_dry_run_says_so_too(
+    pg_url: str, tmp_path: Path, sqlite_template: Path
+) -> None:
+    """No BEGIN of ours overrides what a DBA set, also when a move goes on."""
+    board = str(shutil.copy(sqlite_template, tmp_path / "board.db"))
+    read_only = f"{pg_url}%20-cdefault_transaction_read_only%3Don"
+    for dry_run in (True, False):
+        with pytest.raises(errors.CannotMove, match="default_transaction_read_only"):
+            move.move(board, read_only, dry_run=dry_run)
+    killed_while_it_copied(board, pg_url)
+    with pytest.raises(errors.ReadOnly, match="default_transaction_read_only"):
+        move.move(board, read_only, resume=True)
 
 
 def test_a_dry_run_changes_nothing_and_says_that_it_could(lived: str, engine: str, other_url: str) -> None:

@@ -198,6 +198,8 @@ ADDRESSES = {
     "unknown host": f"postgresql://me:{SECRET}@nowhere.invalid/board",
     "wrong driver": f"postgresql+psycopg2://me:{SECRET}@127.0.0.1/board",
     "other database": f"mysql://me:{SECRET}@127.0.0.1/board",
+    "of Java": f"jdbc:postgresql://127.0.0.1/board?user=me&password={SECRET}",
+    "of Java, other": f"jdbc:oracle:thin:me/{SECRET}@127.0.0.1:1521/board",
     "misspelt": f"Postgresql://me:{SECRET}@127.0.0.1/board",
     "one slash": f"postgresql:/me:{SECRET}@127.0.0.1/board",
     "port is no number": f"postgresql://me:{SECRET}@127.0.0.1:port/board",
