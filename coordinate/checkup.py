@@ -111,6 +111,10 @@ def _numbers(tx: Tx, *, mend: bool = False) -> list[Symptom]:
         said = "a counter lies below a number that is used: the next would come twice"
         cure = "raise it to the highest that is used"
         told.append(Symptom("counters", "fault", said, "", cure, _used(low), len(low), False, len(low) if mend else 0))
+    if gone := tuple(row.id for row in tx.all("missing_counters")):
+        said = "counters are missing: what they number can be made no more"
+        hint = "restore a backup; or insert each into counters, with the highest number that was ever used"
+        told.append(Symptom("counters_missing", "fault", said, hint, "", gone, len(gone), False))
     # Who may not read a sequence is told no last number.
     if low := [row for row in tx.all("ids_last") if row.last is not None and row.last < row.used]:
         said = "ids were written past their sequence: the next insert fails, or an id comes back"

@@ -285,6 +285,12 @@ add(
     "Counters below a number that is used.",
     select(*_counted.c).where(_counted.c.last < _counted.c.used).order_by(_counted.c.id),
 )
+_kinds = union_all(*(select(const(kind).label("id")) for kind in (*_NUMBERED, "events_pruned"))).subquery("kinds")
+add(
+    "missing_counters",
+    "Counters that the migrations make and that are gone.",
+    select(_kinds.c.id).where(_kinds.c.id.not_in(select(counters.c.kind))).order_by(_kinds.c.id),
+)
 _ids = [
     select(const(each.name).label("id"), _most(each.c.id).label("used"), cast(last_id(each.name), BIGINT).label("last"))
     for each in metadata.sorted_tables

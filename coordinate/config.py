@@ -11,6 +11,7 @@ import json
 import os
 import re
 import stat
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -97,18 +98,44 @@ def no_entry(path: Path) -> errors.PermissionDenied:
 
 
 def switch(folder: Path, target: str) -> Path:
-    """Let a `.coordinate/` name another board: the `db` line of its config.toml; whatever else stands there stays."""
-    path = folder / CONFIG
-    line = f"db = {json.dumps(target, ensure_ascii=False)}"
-    kept = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    first_table = next((number for number, each in enumerate(kept) if each.lstrip().startswith("[")), len(kept))
-    top = [each for each in kept[:first_table] if not re.match(r"\s*[\"']?db[\"']?\s*=", each)]
+    """Let a `.coordinate/` name another board: the `db` line of its config.toml; whatever else stands there stays.
+
+    Raises what `switched` raises, and `PermissionDenied` when it cannot be written; then the file is as it was.
+    """
+    path, text = folder / CONFIG, switched(folder, target)
     partial = path.with_name(f"{CONFIG}.partial")
-    partial.write_text("\n".join([line, *top, *kept[first_table:]]) + "\n", encoding="utf-8")
-    if path.exists():
-        partial.chmod(stat.S_IMODE(path.stat().st_mode))
-    partial.replace(path)
+    try:
+        partial.write_text(text, encoding="utf-8")
+        if path.exists():
+            partial.chmod(stat.S_IMODE(path.stat().st_mode))
+        partial.replace(path)
+    except OSError as error:
+        raise errors.PermissionDenied(f"{path} cannot be written: {error.strerror}", field="config") from None
     return path
+
+
+def switched(folder: Path, target: str) -> str:
+    """What config.toml says once it names another board, and is read again to prove it; nothing is written.
+
+    Raises `InvalidInput` when the `db` that stands there is not one line of its own, `PermissionDenied` when the folder
+    may not be written.
+    """
+    import tomllib
+
+    path, line = folder / CONFIG, f"db = {json.dumps(target, ensure_ascii=False)}"
+    if not os.access(folder, os.W_OK):
+        raise errors.PermissionDenied(f"{folder} may not be written", field="config")
+    kept = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    wanted = {**tomllib.loads("\n".join(kept)), "db": target}
+    may_be_it = [number for number, each in enumerate(kept) if re.match(r"\s*[\"']?db[\"']?\s*=", each)]
+    for gone in (None, *may_be_it):
+        text = "\n".join([line, *(each for number, each in enumerate(kept) if number != gone)]) + "\n"
+        with suppress(tomllib.TOMLDecodeError):
+            if tomllib.loads(text) == wanted:
+                return text
+    raise errors.InvalidInput(
+        f"{path} names its board in more than a line", hint=f"write there by hand: {line}", field="config"
+    )
 
 
 def setting(place: Place | None, name: str, environment: str, default: Any) -> Any:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from coordinate import inputs
 from coordinate.db.engine import Tx
-from coordinate.errors import InvalidState
+from coordinate.errors import InvalidState, NotABoard
 
 
 def take(tx: Tx, kind: str, count: int = 1) -> tuple[int, datetime]:
@@ -17,7 +17,10 @@ def take(tx: Tx, kind: str, count: int = 1) -> tuple[int, datetime]:
     """
     row = tx.one("counter_take", kind=kind, count=count)
     if row is None:
-        raise LookupError(f"the counter {kind!r} is missing; the migrations make it")
+        raise NotABoard(
+            f"the counter {kind} is missing, which the migrations make",
+            hint="somebody deleted it: coordinate db doctor --deep lists what is missing",
+        )
     return int(row.value) - count + 1, row.now
 
 

@@ -188,14 +188,18 @@ def doctor(call: Call, deep: bool, repair: bool) -> None:
     Each symptom says what it means, where it was found, and what to do. Where what is right follows from other rows,
     "repair" says what --repair does about it; without it nothing is changed.
     """
+    from coordinate import errors
     from coordinate.db import doctor
 
     examined = doctor.examine(_target(call), deep=deep or repair, repair=repair)
     symptoms = examined.symptoms
     arriving = examined.facts.get("fence", {}).get("state") in ("arriving", "copied", "withdrawn")
     if (deep or repair) and examined.at_head and not arriving:
-        with call.board() as board:
-            symptoms += board.repair() if repair else board.examine()
+        try:
+            with call.board() as board:
+                symptoms += board.repair() if repair else board.examine()
+        except errors.NotABoard as error:
+            symptoms.append(doctor.lacking(error))
     healthy = not [each for each in symptoms if each.severity == "fault" and each.repaired < each.count]
     call.show({"healthy": healthy, **examined.facts, "symptoms": as_json(symptoms)})
     if not healthy:
@@ -215,6 +219,9 @@ def move(call: Call, to: str | None, from_: str | None, dry_run: bool, resume: b
     Meanwhile writers are told to wait (exit 5, "moving"), and afterwards where the board is (exit 7, "moved"); readers
     still read. Live leases get the time back that it took. The old board is left as it was.
     """
+    import json
+
+    from coordinate import errors
     from coordinate.db import move as moving
 
     if undo + resume + dry_run > 1 or (undo and switch):
@@ -229,10 +236,23 @@ def move(call: Call, to: str | None, from_: str | None, dry_run: bool, resume: b
     folder = place.folder
     if switch and (folder is None or place.refusals):
         raise click.UsageError("--switch needs a .coordinate folder of yours here, whose config.toml it writes")
+    if switch and folder:
+        config.switched(folder, target or "")  # better refused now than when it has moved
     with _bar(place.target) as progress:
         report = moving.move(place.target, target, dry_run=dry_run, resume=resume, progress=progress)
-    switched = str(config.switch(folder, report.target)) if switch and folder and not dry_run else None
+    switched: str | None = None
+    refused: errors.CoordinateError | None = None
+    if switch and folder and report.state == "moved":
+        try:
+            switched = str(config.switch(folder, report.target))
+        except errors.CoordinateError as error:
+            refused = error
     call.show({**as_json(report), "switched": switched})
+    if refused is not None:  # the move stands
+        said = f"the board has moved to {report.target}, but this folder still names the old place"
+        refused.message = f"{said}: {refused.message}"
+        refused.hint = f"write into {folder}/config.toml: db = {json.dumps(report.target)}"
+        raise refused
 
 
 @contextmanager

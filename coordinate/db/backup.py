@@ -15,7 +15,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from coordinate import errors
+from coordinate import config, errors
 from coordinate.db import dialect, fence, knowledge
 from coordinate.db.engine import Database, Tx
 
@@ -60,7 +60,10 @@ def export(board: Path, file: Path) -> Copied:
 
 
 def make(board: Path, revision: str) -> Path:
-    """Copy what is committed to `NAME.backup-REVISION-NUMBER`. The caller holds the board's write lock."""
+    """Copy what is committed to `NAME.backup-REVISION-NUMBER`. The caller holds the board's write lock.
+
+    Older ones stay until the caller, whose work came to its end, says `prune`; or else `set_aside`.
+    """
     partial = board.with_name(f"{board.name}.backup.partial")
     _remove(partial)
     try:
@@ -70,9 +73,21 @@ def make(board: Path, revision: str) -> Path:
         partial.replace(final)
     finally:
         _remove(partial)
+    return final
+
+
+def prune(board: Path) -> None:
+    """Keep the last few of those beside a board."""
     for _, old in _backups(board)[:-KEPT]:
         old.unlink(missing_ok=True)
-    return final
+
+
+def set_aside(made: Path) -> None:
+    """What was to come after this backup failed and changed nothing: it takes no good one's place.
+
+    One of each revision is kept, as `NAME.backup-REVISION-failed`, however often that is tried.
+    """
+    made.replace(made.with_name(f"{made.name.rsplit('-', 1)[0]}-failed"))
 
 
 def refuse_what_is_no_board(board: Path, where: str) -> None:
@@ -100,26 +115,43 @@ def standing_of_move(board: Path) -> Any:
 
 def copy(board: Path, partial: Path) -> dict[str, int]:
     """Copy what is committed into a new file, and check it; the answer is the rows of each table."""
-    # As secret as the board itself, from the first byte on.
-    os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, stat.S_IMODE(board.stat().st_mode)))
+    try:
+        # As secret as the board itself, from the first byte on.
+        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, stat.S_IMODE(board.stat().st_mode)))
+        rows = _copy(board, partial)
+        with partial.open("rb+") as written:
+            os.fsync(written.fileno())
+    except PermissionError:
+        raise config.no_entry(partial.parent) from None
+    except OSError as error:
+        raise errors.Unreachable(f"the disk refuses a copy of {board}: {error.strerror}", hint=_SPACE) from None
+    return rows
+
+
+_SPACE = "free some space there, or name another place; nothing was changed"
+
+
+def _copy(board: Path, partial: Path) -> dict[str, int]:
     with closing(sqlite3.connect(board, isolation_level=None)) as source, closing(sqlite3.connect(partial)) as made:
         source.execute("BEGIN")  # the counts and the copy see one moment
         try:
             rows = count(source)
             source.backup(made)
+            made.execute("PRAGMA journal_mode = DELETE")  # one file, with nothing beside it
+            verdict = str(made.execute("PRAGMA integrity_check").fetchone()[0])
+            counted = count(made) if verdict == "ok" else {}
         except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-                raise
-            raise _damaged(board, str(error)) from None
-        made.execute("PRAGMA journal_mode = DELETE")  # one file, with nothing beside it
-        verdict = str(made.execute("PRAGMA integrity_check").fetchone()[0])
-        counted = count(made) if verdict == "ok" else {}
+            match error.sqlite_errorcode & 0xFF:
+                case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+                    raise _damaged(board, str(error)) from None
+                case sqlite3.SQLITE_FULL | sqlite3.SQLITE_IOERR:
+                    raise errors.Unreachable(f"the disk refuses a copy of {board}: {error}", hint=_SPACE) from None
+            explained = dialect.SQLite(str(board)).explain(error, committing=False)
+            raise (explained.error if explained else error) from None
     if verdict != "ok":
         raise _damaged(board, verdict)
     if counted != rows:
         raise errors.CoordinateError(f"the copy of {board} does not hold its rows: {counted} instead of {rows}")
-    with partial.open("rb+") as written:
-        os.fsync(written.fileno())
     return rows
 
 

@@ -140,6 +140,9 @@ def open_engine(target: str, *, create: bool, patience: float, synchronous: str,
 NO_WAL = {"9p", "virtiofs", "nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "fuse.smbnetfs", "vboxsf", "prl_fs"}
 
 
+_ABSENT = re.compile("^no such (table|column)|has no column named")
+
+
 class _Connection(sqlite3.Connection):
     """One that remembers how long it waits for others, so that it is told only when that changes."""
 
@@ -376,6 +379,8 @@ class SQLite:
                 return Interrupted(
                     errors.Unreachable(f"the disk refuses {self.path}: {error}", hint="free some space"), again=False
                 )
+            case sqlite3.SQLITE_ERROR if _ABSENT.search(str(error)):
+                return Interrupted(_lacks(str(self.path), str(error)), again=False)
         return None
 
     def schema_stamp(self, connection: sqlite3.Connection) -> object:
@@ -406,6 +411,13 @@ class SQLite:
 
     def after_fork(self) -> None:
         self.gate.forget()
+
+
+def _lacks(where: str, said: str) -> errors.NotABoard:
+    return errors.NotABoard(
+        f"{where} lacks a part of a board: {said}",
+        hint="somebody changed the tables past the migrations: coordinate db doctor --deep compares them",
+    )
 
 
 def file_system_of(folder: Path) -> str:
@@ -758,6 +770,8 @@ class Postgres:
                 " them",
             )
             return Interrupted(refused, again=False)
+        if state in ("42P01", "42703", "42883"):  # no such table, column, function
+            return Interrupted(_lacks(self.describe(), str(error).splitlines()[0]), again=False)
         if state in ("53100", "53200"):
             return Interrupted(errors.Unreachable("the server is out of space or memory"), again=False)
         if state in _PREPARED_IN_VAIN:

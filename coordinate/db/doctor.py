@@ -73,15 +73,24 @@ def examine(target: str, *, deep: bool = False, repair: bool = False) -> Examine
         knowledge.judge(list(standing.revisions), standing.window, standing.database, [])
     except (errors.SchemaBehind, errors.SchemaAhead, errors.NotABoard) as error:
         symptoms.append(_fault("schema", error.message, error.hint))
-    at_head = standing.at_head and not any(each.kind in ("schema", "move") for each in symptoms)
     symptoms += look(target, facts, deep=deep, repair=repair)
+    at_head = standing.at_head and not any(each.kind in ("schema", "move", "tables") for each in symptoms)
     damaged = any(each.kind == "integrity" for each in symptoms)
-    if deep and at_head and not damaged:
-        symptoms += _values(target)
     if deep and at_head and (differences := migrate.check(target)):
         hint = "somebody changed the tables past the migrations: change them back, or restore a backup"
         symptoms.append(_fault("drift", "the tables are not those that this program expects", hint, *differences))
+    if deep and at_head and not damaged:
+        try:
+            symptoms += _values(target)
+        except errors.NotABoard as error:
+            symptoms.append(lacking(error))
+            at_head = False
     return Examined(facts, symptoms, at_head)
+
+
+def lacking(error: errors.NotABoard) -> Symptom:
+    """What a look at the rows met where something of the board is missing."""
+    return _fault("tables", error.message, "restore a backup, or make anew what is missing")
 
 
 def _fenced(*, state: str, since: str, to: str) -> Symptom:
@@ -92,6 +101,14 @@ def _fenced(*, state: str, since: str, to: str) -> Symptom:
     if isinstance(refusal, errors.Moving):
         hint = "if no mover runs any more: coordinate db move --resume goes on, coordinate db move --undo gives up"
     return _warning(state, f"{refusal.message}; nobody may write since {since}", hint)
+
+
+def _missing(engine: dialect.Engine, connection: Any, facts: dict[str, Any]) -> Iterator[Symptom]:
+    """Tables that the newest schema has, and this board of it has not."""
+    if facts.get("revision") == knowledge.HEAD:
+        ours = {table.name for table in schema.metadata.sorted_tables if schema.belongs(table, engine.name)}
+        if gone := sorted(ours - set(engine.look_around(connection)[0])):
+            yield _fault("tables", "tables of the board are missing", "somebody dropped them: restore a backup", *gone)
 
 
 def _values(target: str) -> Iterator[Symptom]:
@@ -126,6 +143,7 @@ def _file(target: str, facts: dict[str, Any], *, deep: bool, repair: bool) -> It
             "storage": dialect.file_system_of(path.parent),
             "bytes": path.stat().st_size,
         }
+        yield from _missing(engine, connection, facts)
         yield from (_warning("storage", warning) for warning in engine.warnings)
         yield from (
             _warning(
@@ -208,10 +226,12 @@ def _file_rights(path: Path) -> Iterator[Symptom]:
 
 def _clock_of_rows(connection: sqlite3.Connection) -> Iterator[Symptom]:
     """Here the clock is the host's: a row of the future was written by another clock, or before this one was set."""
-    newest = None
-    with suppress(sqlite3.OperationalError):  # an older schema has no events
+    ahead = 0.0
+    # An older schema has no events; what is no time is told with the values.
+    with suppress(sqlite3.OperationalError, ValueError, TypeError):
         newest = connection.execute("SELECT created_at FROM events ORDER BY id DESC LIMIT 1").fetchone()
-    ahead = 0.0 if newest is None else (datetime.fromisoformat(newest[0]) - datetime.now(UTC)).total_seconds()
+        if newest is not None:
+            ahead = (datetime.fromisoformat(newest[0]) - datetime.now(UTC)).total_seconds()
     if ahead > CLOCK_SECONDS_MAX:
         said = f"the newest event lies {ahead:,.0f} s in the future: leases of that time end so much later"
         yield _warning("clock", said, "compare the clocks of the hosts that use this file")
@@ -247,6 +267,7 @@ def _server(target: str, facts: dict[str, Any], *, deep: bool, repair: bool) -> 
     try:
         names = ("version", "role", "schema", "read_only", "sessions", "sessions_max")
         facts |= {"engine": engine.name, **dict(zip(names, ask(_ABOUT)[0], strict=True))}
+        yield from _missing(engine, connection, facts)
         (now,) = ask("SELECT clock_timestamp()")[0]
         apart = abs((now - datetime.now(UTC)).total_seconds())
         if facts["read_only"]:

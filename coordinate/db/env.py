@@ -133,14 +133,22 @@ def _connect(ours: dialect.Engine) -> Any:
 
 
 def _migrate_sqlite(context: Any, verb: str, connection: Connection, where: str) -> None:
-    with connection.begin():
-        _migrate_on(context, verb, connection, where, board=Path(where))
-        broken = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
-        if broken and verb in MOVES:
-            raise errors.CoordinateError(
-                f"{where} would hold {len(broken)} row(s) without their parent: {broken[:5]}",
-                hint="nothing was changed",
-            )
+    board, told = Path(where), context.config.attributes
+    try:
+        with connection.begin():
+            _migrate_on(context, verb, connection, where, board=board)
+            broken = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
+            if broken and verb in MOVES:
+                raise errors.CoordinateError(
+                    f"{where} would hold {len(broken)} row(s) without their parent: {broken[:5]}",
+                    hint="nothing was changed",
+                )
+    except BaseException:
+        if made := told.pop("backup", None):
+            backup.set_aside(Path(made))
+        raise
+    if "backup" in told:
+        backup.prune(board)
 
 
 def _migrate_postgres(context: Any, verb: str, connection: Connection, ours: dialect.Engine) -> None:

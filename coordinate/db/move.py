@@ -466,7 +466,7 @@ class _Ends:
             row = tx.one("move_state")
             if row is not None and row.move == number and row.state in (ARRIVING, COPIED):
                 self.target.lift_fence()
-                self.target.empty()
+                self.target.empty_again()
                 tx.run("move_forget", move=number, before=row.state)
 
         _with_writers_stopped(self.target, act)

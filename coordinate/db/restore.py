@@ -51,6 +51,7 @@ def replacing(source: Path, board: Path, *, replace: bool) -> Iterator[Replacing
             connection.execute("PRAGMA foreign_keys = OFF")
             connection.execute("ATTACH DATABASE ? AS source", [str(copy)])
             engine.begin(connection, writes=True)
+            kept = None
             try:
                 kept = _keep(engine, connection, board, replace=replace)
                 _note_numbers(connection, known=kept is not None)
@@ -61,8 +62,15 @@ def replacing(source: Path, board: Path, *, replace: bool) -> Iterator[Replacing
                 yield Replacing(tx, kept is not None or aside is None, kept or aside, rows)
                 tx.finish()
                 engine.commit(connection)
+            except BaseException as error:
+                if kept is not None:
+                    backup.set_aside(Path(kept))
+                explained = engine.explain(error, committing=False) if isinstance(error, sqlite3.Error) else None
+                raise (explained.error if explained else error) from None
             finally:
                 engine.rollback(connection)
+        if kept is not None:
+            backup.prune(board)
 
 
 def _copy_at_head(source: Path, copy: Path) -> Path:

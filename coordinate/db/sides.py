@@ -130,6 +130,9 @@ class Side(Protocol):
         """The rows as COPY prints them: what was written one way is read back another way, on both sides."""
 
     def empty(self) -> None: ...
+    def empty_again(self) -> None:
+        """Leave what the migrations leave: no rows, and the board's own counters at nought."""
+
     def strip(self) -> list[str]:
         """Take away indexes and foreign keys for as long as rows are written; what brings them back."""
 
@@ -239,6 +242,15 @@ class _Side:
     def settle(self) -> None: ...
     def open_feed(self) -> None: ...
     def stop_writers(self, tables: Sequence[str], *, wait: bool = True) -> None: ...
+
+    def empty(self) -> None:
+        raise NotImplementedError
+
+    def empty_again(self) -> None:
+        own = self._ask("SELECT kind FROM counters WHERE kind NOT LIKE '%/%'")
+        self.empty()
+        for (kind,) in own:
+            self.run(f"INSERT INTO counters (kind, value) VALUES ({_quoted(kind)}, 0)")
 
     def in_our_way(self) -> list[str]:
         with self.transaction(writes=False):

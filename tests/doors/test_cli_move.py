@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
 from pathlib import Path
 
 import coordinate
+from coordinate.db import migrate
 from tests.doors.command import Command
 
 
@@ -42,3 +45,28 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
     for arguments in ((), ("--undo", "--resume"), ("--undo", "--switch"), ("--to", "x.db", "--switch")):
         refused = command("db", "move", *arguments)
         assert (refused.status, refused.error["code"]) == (2, "usage"), arguments
+
+
+def test_a_switch_that_cannot_be_written_is_told_beside_the_move_that_stands(tmp_path: Path) -> None:
+    folder, new = tmp_path / ".coordinate", tmp_path / "new.db"
+    folder.mkdir(mode=0o700)
+    migrate.upgrade(str(folder / "board.db"))
+    config_file = folder / "config.toml"
+    command = Command("", tmp_path)
+    del command.environment["COORDINATE_DB"]
+    config_file.write_text('db = """\nboard.db"""\n')
+    refused = command("db", "move", "--to", str(new), "--switch")
+    assert (refused.status, refused.error["code"]) == (2, "invalid_input"), "before anything is done"
+    assert f'db = "{new}"' in refused.error["hint"]
+    assert not new.exists()
+    config_file.write_text('deep = [\n["db"]\n]\n"db" = "board.db"\nbusy_seconds = 7\n[other]\ndb = "stays"\n')
+    (folder / "config.toml.partial").mkdir()
+    moved = command("db", "move", "--to", str(new), "--switch")
+    report, told = json.loads(moved.out), json.loads(moved.err)
+    assert (report["state"], report["switched"], moved.status) == ("moved", None, 2)
+    assert f"has moved to {new}" in told["error"]
+    assert f'db = "{new}"' in told["hint"]
+    (folder / "config.toml.partial").rmdir()
+    assert command("db", "move", "--resume", "--switch").json["switched"] == str(config_file)
+    written = tomllib.loads(config_file.read_text())
+    assert written == {"db": str(new), "deep": [["db"]], "busy_seconds": 7, "other": {"db": "stays"}}

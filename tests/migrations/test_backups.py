@@ -64,6 +64,7 @@ def test_the_last_three_are_kept_and_nothing_else_is_removed(board_file: Path) -
         board_file.with_name(name).write_text("mine")
     for _ in range(12):
         backup.make(board_file, HEAD)
+        backup.prune(board_file)
     assert backups_of(board_file) == sorted(
         [*bystanders, *(f"{board_file.name}.backup-{HEAD}-{number}" for number in (10, 11, 12))]
     )
@@ -89,13 +90,17 @@ def test_a_damaged_board_is_not_upgraded_and_leaves_no_backup(board_file: Path) 
     assert board_file.read_bytes() == content
 
 
-def test_a_failed_migration_keeps_its_backup(board_file: Path, scripts: Path) -> None:
+def test_migrations_that_fail_keep_one_backup_and_push_out_none(board_file: Path, scripts: Path) -> None:
+    for _ in range(backup.KEPT):
+        good = backup.make(board_file, HEAD)
+    kept = backups_of(board_file)
     write_later(scripts, "9001", HEAD, fault=FAULT)
     before = rows(str(board_file))
-    with pytest.raises(Exception, match="there_is_no_such_table"):
-        step(str(board_file), "9001", scripts)
-    assert backups_of(board_file) == [f"{board_file.name}.backup-{HEAD}-1"]
-    assert rows(f"{board_file}.backup-{HEAD}-1") == rows(str(board_file)) == before
+    for _ in range(2):
+        with pytest.raises(Exception, match="there_is_no_such_table"):
+            step(str(board_file), "9001", scripts)
+    assert backups_of(board_file) == [*kept, failed := f"{board_file.name}.backup-{HEAD}-failed"]
+    assert rows(str(board_file.with_name(failed))) == rows(str(good)) == rows(str(board_file)) == before
 
 
 @pytest.mark.slow
@@ -122,6 +127,7 @@ def test_a_backup_that_is_killed_leaves_no_file_that_looks_complete(board_file: 
                 with closing(sqlite3.connect(path)) as alone:
                     assert alone.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     backup.make(board_file, HEAD)
+    backup.prune(board_file)
     assert len(backups_of(board_file)) == backup.KEPT
     assert not list(board_file.parent.glob("*partial*"))
 
@@ -129,3 +135,4 @@ def test_a_backup_that_is_killed_leaves_no_file_that_looks_complete(board_file: 
 def _back_up_again_and_again(board: Path) -> None:
     while True:
         backup.make(board, HEAD)
+        backup.prune(board)

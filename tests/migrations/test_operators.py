@@ -7,12 +7,14 @@ import multiprocessing
 import os
 import random
 import re
+import resource
 import signal
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -26,6 +28,7 @@ from coordinate.records import Symptom
 from tests.doors.command import Command
 from tests.migrations.catalog import fill, path_of, rows, run, run_script
 from tests.postgres import Server, with_user
+from tests.races import arena
 
 FORK = multiprocessing.get_context("fork")
 
@@ -282,6 +285,49 @@ def test_a_changed_schema_is_a_fault(board_url: str) -> None:
     assert "mood" in examined(board_url, deep=True)["drift"].found[0]
     run(board_url, "UPDATE coordinate_version SET version_num = '7777'")
     assert "newer version" in examined(board_url, deep=True)["schema"].said
+
+
+@pytest.mark.parametrize(
+    ("harm", "kind"),
+    [
+        ("DROP TABLE history", "tables"),
+        ("DROP TABLE board_move", "tables"),
+        ("ALTER TABLE sessions RENAME COLUMN doing TO did", "drift"),
+        ("DELETE FROM counters", "counters_missing"),
+    ],
+)
+def test_what_is_missing_is_found_and_breaks_no_command(harm: str, kind: str, board_url: str, tmp_path: Path) -> None:
+    run(board_url, harm)
+    call = Command(board_url, tmp_path)
+    sick = call("db", "doctor", "--deep")
+    told = json.loads(sick.out)
+    assert (sick.status, told["healthy"]) == (2, False)
+    assert kind in {each["kind"] for each in told["symptoms"] if each["severity"] == "fault"}
+    if harm.startswith("DROP"):
+        assert "tables" in examined(board_url)
+    with pytest.raises(errors.NotABoard), coordinate.connect(board_url, agent="alice") as c:
+        c.register(name="alice")
+        c.dispatch(title="x", role="worker")
+        c.sweep()
+
+
+def test_a_disk_that_is_full_is_said_and_no_half_of_a_backup_stays(board_file: Path, tmp_path: Path) -> None:
+    def refused(act: Callable[[], object]) -> str:
+        def body(go: arena.Go) -> str:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+            with pytest.raises(errors.Unreachable) as caught:
+                act()
+            return caught.value.message
+
+        (said,) = arena.run([body])
+        return str(said)
+
+    assert "the disk refuses" in refused(lambda: backup.export(board_file, tmp_path / "copy.db"))
+    assert "the disk refuses" in refused(lambda: migrate.downgrade(str(board_file), "0001"))
+    assert (
+        sorted(path.name for path in board_file.parent.iterdir() if "backup" in path.name or "copy" in path.name) == []
+    )
 
 
 def test_a_reader_that_never_finishes_is_named_with_the_size_of_the_log(

@@ -4426,6 +4426,17 @@ WHERE counters.kind = 'fence') AS asked
 WHERE asked.last < asked.used
 ORDER BY asked.id;
 
+-- name: missing_counters
+-- why: Counters that the migrations make and that are gone.
+-- takes: nothing
+-- gives: id text
+SELECT kinds.id
+FROM (SELECT 'ask' AS id UNION ALL SELECT 'board' AS id UNION ALL SELECT 'task' AS id UNION ALL SELECT 'row' AS id UNION
+    ALL SELECT 'annotation' AS id UNION ALL SELECT 'fence' AS id UNION ALL SELECT 'events_pruned' AS id) AS kinds
+WHERE (kinds.id NOT IN (SELECT counters.kind
+FROM counters))
+ORDER BY kinds.id;
+
 -- name: ids_last
 -- why: Of every table with ids the highest, and the last that was given out.
 -- takes: nothing
