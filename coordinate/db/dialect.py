@@ -417,6 +417,7 @@ def _lacks(where: str, said: str) -> errors.NotABoard:
     return errors.NotABoard(
         f"{where} lacks a part of a board: {said}",
         hint="somebody changed the tables past the migrations: coordinate db doctor --deep compares them",
+        lacks=said,
     )
 
 

@@ -328,7 +328,7 @@ def _in_our_words(ours: dialect.Engine, connection: Connection) -> Iterator[None
         if state == "42501":
             raise _missing_right(connection, str(cause).splitlines()[0]) from None
         explained = ours.explain(cause, committing=False) if isinstance(cause, Exception) else None
-        if explained is None:
+        if explained is None or "lacks" in explained.error.facts:
             raise
         raise explained.error from None
 
