@@ -485,9 +485,9 @@ def _followed(tx: Tx, on: Row | None, before: Row, done: Responded | None, agent
     """What a response did, once task or row have followed. After the ask's time it did nothing, and the ask ends."""
     if done is None:
         over = asks.expired(tx, before.id)
-        assert over is not None
-        _follow(tx, on, before, over, agent="system")
-        refused = asks.is_closed(over)
+        if over is not None:
+            _follow(tx, on, before, over, agent="system")
+        refused = asks.is_closed(over or asks.find(tx, before.id))  # a sweep may have come between
         refused.keeps_changes = True
         raise refused
     if done.already:

@@ -577,7 +577,7 @@ _project_closed = exists(
     )
     .correlate(asks)
 )
-_IN_SIGHT = and_(_LIVE, a.state == const("open"), _AWAKE, ~_project_closed)
+_IN_SIGHT = and_(_LIVE, a.state == const("open"), _IN_TIME, _AWAKE, ~_project_closed)
 _ATTENTION = and_(_IN_SIGHT, _QUESTION)
 _TOLD = and_(_IN_SIGHT, a.kind != const("question"))
 _filters = (

@@ -918,6 +918,7 @@ def test_a_response_after_the_time_is_told_so_and_ends_the_ask(
     board.ask(**COLOUR, task=claimed(board), blocking=True, timeout_seconds=600)
     board.ask(**COLOUR, timeout_seconds=600)
     age(board_url, 601)
+    assert ann.list_asks(attention=True) == []
     for ask in ("ASK-1", "ASK-2"):
         with pytest.raises(Closed, match="nobody answered in time"):
             getattr(ann, verb)(ask=ask, choice="red")

@@ -3938,8 +3938,9 @@ SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_o
     response_by, ask_responses.created_at AS response_at
 FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
     asks.handled_at IS NOT NULL
-WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.snoozed_until IS NULL OR asks.snoozed_until <= (SELECT
-    date_trunc('milliseconds', clock_timestamp()))) AND NOT (EXISTS (SELECT projects.name
+WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
+    asks.expires_at > (SELECT date_trunc('milliseconds', clock_timestamp()))) AND (asks.snoozed_until IS NULL OR
+    asks.snoozed_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))) AND NOT (EXISTS (SELECT projects.name
 FROM projects
 WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
 FROM asks AS newer
@@ -3973,8 +3974,9 @@ SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_o
     response_by, ask_responses.created_at AS response_at
 FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
     asks.handled_at IS NOT NULL
-WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.snoozed_until IS NULL OR asks.snoozed_until <= (SELECT
-    date_trunc('milliseconds', clock_timestamp()))) AND NOT (EXISTS (SELECT projects.name
+WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
+    asks.expires_at > (SELECT date_trunc('milliseconds', clock_timestamp()))) AND (asks.snoozed_until IS NULL OR
+    asks.snoozed_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))) AND NOT (EXISTS (SELECT projects.name
 FROM projects
 WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
 FROM asks AS newer
@@ -4009,8 +4011,9 @@ SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_o
     response_by, ask_responses.created_at AS response_at
 FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
     asks.handled_at IS NOT NULL
-WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.snoozed_until IS NULL OR asks.snoozed_until <= (SELECT
-    date_trunc('milliseconds', clock_timestamp()))) AND NOT (EXISTS (SELECT projects.name
+WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
+    asks.expires_at > (SELECT date_trunc('milliseconds', clock_timestamp()))) AND (asks.snoozed_until IS NULL OR
+    asks.snoozed_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))) AND NOT (EXISTS (SELECT projects.name
 FROM projects
 WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
 FROM asks AS newer
@@ -4130,8 +4133,9 @@ LIMIT :limit;
 -- gives: count integer
 SELECT count(asks.number) AS count
 FROM asks
-WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.snoozed_until IS NULL OR asks.snoozed_until <= (SELECT
-    date_trunc('milliseconds', clock_timestamp()))) AND NOT (EXISTS (SELECT projects.name
+WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
+    asks.expires_at > (SELECT date_trunc('milliseconds', clock_timestamp()))) AND (asks.snoozed_until IS NULL OR
+    asks.snoozed_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))) AND NOT (EXISTS (SELECT projects.name
 FROM projects
 WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
 FROM asks AS newer
@@ -4146,8 +4150,9 @@ WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)
 -- gives: count integer
 SELECT count(asks.number) AS count
 FROM asks
-WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.snoozed_until IS NULL OR asks.snoozed_until <= (SELECT
-    date_trunc('milliseconds', clock_timestamp()))) AND NOT (EXISTS (SELECT projects.name
+WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
+    asks.expires_at > (SELECT date_trunc('milliseconds', clock_timestamp()))) AND (asks.snoozed_until IS NULL OR
+    asks.snoozed_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))) AND NOT (EXISTS (SELECT projects.name
 FROM projects
 WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
 FROM asks AS newer

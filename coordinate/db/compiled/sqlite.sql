@@ -3618,7 +3618,8 @@ SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_o
     response_by, ask_responses.created_at AS response_at
 FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
     asks.handled_at IS NOT NULL
-WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.snoozed_until IS NULL OR asks.snoozed_until <=
+WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
+    asks.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND (asks.snoozed_until IS NULL OR asks.snoozed_until <=
     strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND NOT (EXISTS (SELECT projects.name
 FROM projects
 WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
@@ -3653,7 +3654,8 @@ SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_o
     response_by, ask_responses.created_at AS response_at
 FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
     asks.handled_at IS NOT NULL
-WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.snoozed_until IS NULL OR asks.snoozed_until <=
+WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
+    asks.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND (asks.snoozed_until IS NULL OR asks.snoozed_until <=
     strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND NOT (EXISTS (SELECT projects.name
 FROM projects
 WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
@@ -3689,7 +3691,8 @@ SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_o
     response_by, ask_responses.created_at AS response_at
 FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
     asks.handled_at IS NOT NULL
-WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.snoozed_until IS NULL OR asks.snoozed_until <=
+WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
+    asks.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND (asks.snoozed_until IS NULL OR asks.snoozed_until <=
     strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND NOT (EXISTS (SELECT projects.name
 FROM projects
 WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
@@ -3810,7 +3813,8 @@ LIMIT :limit;
 -- gives: count integer
 SELECT count(asks.number) AS count
 FROM asks
-WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.snoozed_until IS NULL OR asks.snoozed_until <=
+WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
+    asks.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND (asks.snoozed_until IS NULL OR asks.snoozed_until <=
     strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND NOT (EXISTS (SELECT projects.name
 FROM projects
 WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
@@ -3826,7 +3830,8 @@ WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)
 -- gives: count integer
 SELECT count(asks.number) AS count
 FROM asks
-WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.snoozed_until IS NULL OR asks.snoozed_until <=
+WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
+    asks.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND (asks.snoozed_until IS NULL OR asks.snoozed_until <=
     strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND NOT (EXISTS (SELECT projects.name
 FROM projects
 WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
