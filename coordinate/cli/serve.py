@@ -53,11 +53,22 @@ def serve(call: Call, host: str, port: int, names: tuple[str, ...], https: bool,
     from coordinate.http.serve import serve as run
     from coordinate.service import connect
 
-    hooks = webhooks.configured(config.locate(call.target()))
+    place = config.locate(call.target())
+    hooks, folder = webhooks.configured(place), None if place.refusals else place.folder
     with connect(call.target()) as board, webhooks.delivering(board, hooks, call.warn):
         for warning in dict.fromkeys(board.database.warnings):
             call.warn(warning)
-        run(board, host=host, port=port, names=names, https=https, rate=rate, owner=call.agent, tell=call.show)
+        run(
+            board,
+            host=host,
+            port=port,
+            names=names,
+            https=https,
+            rate=rate,
+            owner=call.agent,
+            folder=folder,
+            tell=call.show,
+        )
 
 
 def _need(*modules: str) -> None:

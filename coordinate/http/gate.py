@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from functools import partial
 from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
 from urllib.parse import parse_qs, parse_qsl, urlencode
 
 import anyio
@@ -66,7 +67,8 @@ HEADERS = {
 @dataclass(frozen=True)
 class Rules:
     """Which names the server answers to (`name:port`), over which scheme, and how many requests a second one caller
-    may make. `local` is the secret of whoever started it, who needs no token; '' is nobody."""
+    may make. `local` is the secret of whoever started it, who needs no token; '' is nobody. `kept` is the file in which
+    sign-ins outlast the process."""
 
     hosts: frozenset[str]
     scheme: str = "http"
@@ -74,6 +76,7 @@ class Rules:
     local: str = ""
     owner: str = ""
     port: int = 0
+    kept: Path | None = None
 
     @property
     def cookie(self) -> str:
@@ -109,7 +112,7 @@ class Gate:
         self.app, self.calls, self.rules = app, calls, rules
         self.rates = Rates(rules.rate)
         self.answered: dict[int, int] = {}
-        self.sign_ins = SignIns()
+        self.sign_ins = SignIns(rules.kept, rules.local)
         self._under_way: dict[anyio.CancelScope, tuple[Caller, Callable[[], str]]] = {}
         self._at_once: Counter[int | None] = Counter()
 

@@ -7,6 +7,7 @@ import logging
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import uvicorn
 
@@ -38,9 +39,13 @@ def serve(
     https: bool,
     rate: float,
     owner: str,
+    folder: Path | None,
     tell: Callable[[Serving], None],
 ) -> None:
-    """Serve until a signal comes. Beyond this machine only where somebody has a token, under the names given."""
+    """Serve until a signal comes. Beyond this machine only where somebody has a token, under the names given.
+
+    In `folder` the sign-ins of a port that was asked for outlast the process.
+    """
     local = host in THIS_MACHINE
     if not local and not board.anybody_may_enter():
         raise InvalidInput(
@@ -53,10 +58,11 @@ def serve(
             "say under which names the server is reached", hint="--name HOST:PORT, as clients write it", field="name"
         )
     bound = _bind(host, port)
+    kept = folder / f"signins-{port}" if folder is not None and port else None
     port = bound.getsockname()[1]
     secret = new_secret() if local else ""
     scheme = "https" if https else "http"
-    rules = Rules(names_of(host, port, names), scheme, rate, secret, owner or _user(), port)
+    rules = Rules(names_of(host, port, names), scheme, rate, secret, owner or _user(), port, kept)
     at = f"{scheme}://{names[0]}" if names else f"http://{'[::1]' if host == '::1' else host}:{port}"
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     for source in ("asyncio", "uvicorn.error"):

@@ -144,6 +144,45 @@ def test_a_browser_enters_by_the_printed_link_and_shows_two_proofs(server: Serve
 
 
 @ON_A_FILE
+def test_who_signed_in_stays_so_over_a_restart_and_no_longer_than_that(server: Server, board: Coordinator) -> None:
+    """What is kept in the folder lets nobody in who reads it, and nothing that came with a checkout is believed."""
+    folder = server.command.folder / ".coordinate"
+    folder.mkdir()
+    again(server)  # the first one took any port, and keeps nothing
+    made = board.create_token(name="temp", role="human")
+    link = str(server.told["sign_in"]).removeprefix(f"http://{server.host}")
+    owner = server("GET", link).headers["set-cookie"].partition(";")[0]
+    stays, leaves, ends = (server.sign_in(each) for each in (server.secrets["human"],) * 2 + (made.secret,))
+    (kept,) = folder.iterdir()
+    assert kept.stat().st_mode & 0o777 == 0o600
+    words = kept.read_text()
+    for secret in (server.secrets["human"], made.secret, *(each.partition("=")[2] for each in (owner, stays, ends))):
+        assert secret not in words
+    proof = server("GET", "/", Cookie=leaves).json["csrf"]
+    form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://{server.host}"}
+    assert server("POST", "/leave", f"csrf={proof}".encode(), Cookie=leaves, **form).status == 303
+    again(server)
+    board.revoke_token(token=made.token.id)
+    assert [server("GET", "/", Cookie=each).status for each in (owner, stays, leaves, ends)] == [200, 200, 401, 401]
+    assert server("GET", link).status == 401
+    assert server("POST", "/api/dispatch", DISPATCH, Cookie=stays, X_CSRF_Token=proof, **form).status == 403
+    for spoil in (lambda: kept.write_text('{"a": 1}'), lambda: kept.chmod(0o666)):
+        words = kept.read_text()
+        spoil()
+        again(server)
+        assert server("GET", "/", Cookie=stays).status == 401
+        kept.write_text(words)
+        kept.chmod(0o600)
+    again(server)
+    assert server("GET", "/", Cookie=stays).status == 200
+
+
+def again(server: Server) -> None:
+    server.kill()
+    server.start_again()
+
+
+@ON_A_FILE
 @pytest.mark.parametrize("host", ["127.0.0.2", "0.0.0.0", "0:0:0:0:0:0:0:1"])
 def test_another_address_needs_a_token_and_then_names(
     board: Coordinator, board_url: str, tmp_path: Path, host: str
