@@ -221,6 +221,24 @@ def test_whoever_names_something_else_is_told_what_to_name(board: Coordinator, b
         with refused(board_url, InvalidInput) as caught:
             board.wait_ask(ask=record)  # type: ignore[arg-type]
         assert caught.value.hint == "give its id: ASK-1"
+    board.dispatch(title="t", role="worker")
+    board.ask(**KEY, task="TASK-1")
+    blocked = {"status": "blocked", "next_step": "choose", "impact": "all", "action_owner": "task"}
+    board.board_row(title="Release 2", label="Name", expected_revision=1, **blocked)
+    for call, hint in (
+        (KEY | {"supersedes": "ASK-1", "task": "TASK-1"}, "leave the task out"),
+        (KEY | {"supersedes": "ASK-2"}, "name its task: TASK-1"),
+        (KEY | {"supersedes": "ASK-3"}, "coordinate board advance"),
+    ):
+        with refused(board_url, InvalidState) as told:
+            board.ask(**call)
+        assert hint in told.value.hint
+    board.respond(ask="ASK-1", choice="red")
+    for hint in ("take the response back", "say something else instead"):
+        with refused(board_url, InvalidState) as told:
+            board.dismiss(ask="ASK-1")
+        assert told.value.hint.startswith(hint)
+        board.pending()
     session = board.register(name="alice").id
     with refused(board_url, InvalidInput, "the id of a session"):
         board.pending(agent=session)

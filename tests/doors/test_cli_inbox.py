@@ -115,6 +115,9 @@ def test_watch_prints_what_needs_the_human_as_it_comes(call: Command) -> None:
         assert json.loads(watching.stdout.readline())["id"] == "ASK-2"
         call("inbox", "revise", "ASK-1", "--detail", "dark")
         assert json.loads(watching.stdout.readline())["revision"] == 2
+        call("inbox", "ask", "The key is new", "--kind", "done")
+        assert json.loads(watching.stdout.readline())["kind"] == "done"
+        assert [each["id"] for each in call("inbox", "list", "--told").json] == ["ASK-3"]
     finally:
         watching.terminate()
         watching.communicate(timeout=30)
