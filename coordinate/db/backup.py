@@ -6,6 +6,7 @@ A copy is one file with nothing beside it, made while others work. A crash leave
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import stat
@@ -15,7 +16,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from coordinate import config, errors
+from coordinate import errors
 from coordinate.db import dialect, fence, knowledge
 from coordinate.db.engine import Database, Tx
 
@@ -121,10 +122,12 @@ def copy(board: Path, partial: Path) -> dict[str, int]:
         rows = _copy(board, partial)
         with partial.open("rb+") as written:
             os.fsync(written.fileno())
-    except PermissionError:
-        raise config.no_entry(partial.parent) from None
     except OSError as error:
-        raise errors.Unreachable(f"the disk refuses a copy of {board}: {error.strerror}", hint=_SPACE) from None
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+            raise errors.Unreachable(f"the disk refuses a copy of {board}: {error.strerror}", hint=_SPACE) from None
+        raise errors.PermissionDenied(
+            f"{partial.parent} takes no copy of {board}: {error.strerror}", hint="name another place"
+        ) from None
     return rows
 
 

@@ -54,12 +54,13 @@ def replacing(source: Path, board: Path, *, replace: bool) -> Iterator[Replacing
             kept = None
             try:
                 kept = _keep(engine, connection, board, replace=replace)
-                _note_numbers(connection, known=kept is not None)
+                known = kept is not None and _shows_its_numbers(connection)
+                _note_numbers(connection, known=known)
                 rows = _fill(connection)
-                if kept is not None:
+                if known:
                     _raise_numbers(connection)
                 tx = Tx(Database(engine), connection)
-                yield Replacing(tx, kept is not None or aside is None, kept or aside, rows)
+                yield Replacing(tx, known or (kept or aside) is None, kept or aside, rows)
                 tx.finish()
                 engine.commit(connection)
             except BaseException as error:
@@ -140,17 +141,24 @@ def _keep(engine: dialect.SQLite, connection: sqlite3.Connection, board: Path, *
     tables, _ = engine.look_around(connection)
     if not tables:
         return None
-    if knowledge.VERSION_TABLE not in tables or "tasks" not in tables:
+    if knowledge.VERSION_TABLE not in tables:
         raise knowledge.without_version(tables, str(board))
     if "board_move" in tables:  # an older schema has none
         row = Tx(Database(engine), connection).one("move_state")
         if (elsewhere := fence.stops(row)) is not None:
             raise elsewhere  # whoever asks here is sent there: a second board would be worked on
     if not replace:
-        tasks, held = connection.execute("SELECT count(*), count(lease_until) FROM tasks").fetchone()
+        looks = "SELECT count(*), count(lease_until) FROM tasks"
+        tasks, held = connection.execute(looks).fetchone() if "tasks" in tables else (0, 0)
         raise errors.NotEmpty(f"{board} holds a board: {tasks} tasks, {held} of them held", hint=REPLACE, tasks=tasks)
     (revision,) = connection.execute(f"SELECT max(version_num) FROM {knowledge.VERSION_TABLE}").fetchone()
     return str(backup.make(board, revision or "none"))
+
+
+def _shows_its_numbers(connection: sqlite3.Connection) -> bool:
+    """Whether nothing is gone that says which numbers were given out."""
+    there = all(_has(connection, table) for table in ("tasks", "counters", "sqlite_sequence"))
+    return there and connection.execute("SELECT 1 FROM counters WHERE kind = 'task'").fetchone() is not None
 
 
 def _note_numbers(connection: sqlite3.Connection, *, known: bool) -> None:

@@ -147,6 +147,20 @@ def test_a_board_that_cannot_be_read_is_set_aside_and_numbers_go_on_by_a_wide_ma
         assert c.examine() == []
 
 
+@pytest.mark.parametrize("harm", ["DROP TABLE tasks", "DROP TABLE counters", "DELETE FROM counters"])
+def test_a_board_that_lost_its_numbers_is_replaced_and_they_go_on_by_a_wide_margin(
+    two_days: tuple[str, Path], harm: str
+) -> None:
+    board, saved = two_days
+    run(board, harm)
+    with pytest.raises(errors.NotEmpty):
+        service.restore(saved, board)
+    restored = service.restore(saved, board, replace=True)
+    assert restored.kept is not None
+    with coordinate.connect(board, agent="alice") as c:
+        assert c.dispatch(title="new", role="worker").task.number > 1_000_000
+
+
 def test_a_board_put_back_by_other_means_is_settled(board_url: str, tmp_path: Path) -> None:
     """What follows pg_restore, or a file that was copied by hand."""
     fill(board_url)
