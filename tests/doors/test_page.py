@@ -362,23 +362,23 @@ def fill(board: Coordinator, words: str, number: int) -> None:
     agent.comment(task=first, text=words)
     agent.emit(event_type=f"hostile.{number}", payload={words: [words]}, message=words, ref=name, project=name)
     words_of_ask = dict.fromkeys(("detail", "next_step", "impact", "next_after", "context"), words)
-    options = [{"label": words, "detail": words, "recommended": True}, "other"]
+    options = [{"label": name, "detail": words, "recommended": True}, "other"]
     for _ in range(2):
         agent.ask(title=words, action_owner="decision", options=options, project=name, **words_of_ask)
     agent.ask(title=words, action_owner="decision", options=options, task=claim.handle, **words_of_ask)
     agent.ask(title=words, kind="note", detail=words, project=name)
     asked = agent.list_asks(project=name)
-    agent.respond(ask=asked[0].id, text=words, context=words, choice=words)
+    agent.respond(ask=asked[0].id, text=words, context=words, choice=name)
     agent.collect(ask=asked[0].id)
     agent.take(ask=asked[0].id)
     agent.annotate(ask=asked[0].id, text=words)
     agent.respond(ask=asked[1].id, text=words)
     agent.collect(ask=asked[1].id)
     agent.acknowledge(ask=asked[1].id, response_seq=1, outcome=words)
-    row = GivenRow(label=words, status="partial", note=words, context=words)
-    turn = GivenRow(label=f"{words}2", status="blocked", action_owner="task", **words_of_ask_row(words))
-    agent.board_upsert(title=words, project=name, rows=[row, turn], stream=words)
-    agent.board_annotate(title=words, label=words, project=name, text=words)
+    row = GivenRow(label=name, status="partial", note=words, context=words)
+    turn = GivenRow(label=f"{name}2", status="blocked", action_owner="task", **words_of_ask_row(words))
+    agent.board_upsert(title=name, project=name, rows=[row, turn], stream=words)
+    agent.board_annotate(title=name, label=name, project=name, text=words)
     done = agent.claim_task(task=third)
     agent.complete(handle=done, result=words)
 
@@ -430,10 +430,13 @@ def test_a_task_is_followed_while_others_work_on_it(visit: Visit, board: Coordin
 
 @ON_A_FILE
 def test_a_board_is_watched_and_spoken_to(visit: Visit, board: Coordinator) -> None:
-    board.board_upsert(title="Release / 2", rows=[GivenRow(label="Manual"), GivenRow(label="Tests", status="done")])
+    done = GivenRow(label="Tests", status="done", next_step="run them")
+    board.board_upsert(title="Release / 2", rows=[GivenRow(label="Manual", next_step="write the index"), done])
     page, _ = visit("/boards")
     expect(page.locator("main")).to_contain_text("50 %")
     page.get_by_role("link", name="Release / 2").click()
+    expect(page.locator("#rows")).to_contain_text("Next: write the index")
+    expect(page.locator("#rows")).not_to_contain_text("run them")
     row = page.locator("#ROW-1")
     row.get_by_text("Say something").click()
     row.get_by_label("A word beside Manual").fill("with pictures")
@@ -552,6 +555,8 @@ def test_of_two_people_at_once_the_second_is_told_what_the_first_said(
     told = server("POST", "/do/respond", body, token=server.secrets["admin"], **form)
     assert told.status == 200
     assert b"hugo was first" in told.body
+    expect(page.locator("#said-ASK-1")).to_contain_text("ada answered blue")  # and whoever was first sees it, too
+    expect(page.locator("#said-ASK-1")).to_contain_text("came after your answer")
     seen = b"ask=ASK-1&choice=red&response_seq=4"
     assert server("POST", "/do/respond", seen, token=server.secrets["human"], **form).status == 303
 
