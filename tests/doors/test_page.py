@@ -212,6 +212,13 @@ def test_only_who_may_answer_can_and_the_page_needs_a_name(server: Server, board
     cookie = server.sign_in(server.secrets["human"])
     assert server("POST", "/do/respond", body, Cookie=cookie, Origin=f"http://{server.host}", **form).status == 403
     assert board.show_ask(ask="ASK-1").ask.response is None
+    board.dispatch(title="T", role="worker")
+    steer = b"task=TASK-1&title=U&was_title=T&priority=1&was_priority=1"
+    for deed in ("cancel", "reopen", "unblock", "edit"):
+        assert server("POST", f"/do/{deed}", steer, token=server.secrets["worker"], **form).status == 403
+        own = {"Cookie": cookie, "Origin": f"http://{server.host}"}
+        assert server("POST", f"/do/{deed}", steer, **own, **form).status == 403
+    assert (board.view(task="TASK-1").task.title, board.view(task="TASK-1").task.revision) == ("T", 1)
     for path in ("/do/nothing", "/do/respond"):
         assert server("POST", path, b"ask=x", token=server.secrets["human"], **form).status in (404, 422)
     assert server("GET", "/do/respond", token=server.secrets["human"]).status == 405
@@ -575,7 +582,7 @@ def test_what_was_handed_over_says_to_whom_and_reviews_count_as_asks_do(visit: V
     board.acting(agent="bob").pending()
     expect(page.locator("#said-ASK-1")).to_contain_text("bob was handed it")
     expect(page.locator("#said-ASK-1")).to_contain_text("alice had asked")
-    expect(page.locator("#said-ASK-1")).to_contain_text("cannot be taken back any more, but changed")
+    expect(page.locator("#said-ASK-1")).to_contain_text("can be changed, and no longer be taken back")
     board.ask(title="May it go?", action_owner="approval", impact="x", options=["go", "wait"], task="TASK-1")
     expect(card(page, "ASK-2")).to_be_visible()
     expect(page.locator("#to-you .count")).to_have_text("1")  # the approval is the review
