@@ -237,7 +237,7 @@ def move(call: Call, to: str | None, from_: str | None, dry_run: bool, resume: b
     if switch and (folder is None or place.refusals):
         raise click.UsageError("--switch needs a .coordinate folder of yours here, whose config.toml it writes")
     if switch and folder:
-        config.switched(folder, target or "")  # better refused now than when it has moved
+        config.switched(folder, "…")  # better refused now than when it has moved
     with _bar(place.target) as progress:
         report = moving.move(place.target, target, dry_run=dry_run, resume=resume, progress=progress)
     switched: str | None = None
@@ -251,7 +251,7 @@ def move(call: Call, to: str | None, from_: str | None, dry_run: bool, resume: b
     if refused is not None:  # the move stands
         said = f"the board has moved to {report.target}, but this folder still names the old place"
         refused.message = f"{said}: {refused.message}"
-        refused.hint = f"write into {folder}/config.toml: db = {json.dumps(report.target)}"
+        refused.hint = f"write into {folder}/config.toml: db = {json.dumps(report.target, ensure_ascii=False)}"
         raise refused
 
 

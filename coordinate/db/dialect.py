@@ -595,6 +595,7 @@ class Postgres:
                 client_encoding="UTF8",
                 **patience,
             )
+            self._set_up(connection)
         except (self._psycopg.Error, UnicodeError) as error:
             said = str(error)
             hopeless = any(sign in said for sign in _HOPELESS)
@@ -605,7 +606,6 @@ class Postgres:
             raise errors.UnsupportedDatabase(
                 f"{self.describe()} runs PostgreSQL {connection.info.server_version // 10000}; 14 or later is needed"
             )
-        self._set_up(connection)
         return connection
 
     def _set_up(self, connection: Any) -> None:
@@ -615,7 +615,7 @@ class Postgres:
         they are as they should be.
         """
         told = connection.info.parameter_status
-        if (encoding := told("server_encoding")) != "UTF8":
+        if (encoding := told("server_encoding") or "UTF8") != "UTF8":
             connection.close()
             raise errors.UnsupportedDatabase(
                 f"{self.describe()} has the encoding {encoding}, which cannot hold every text; UTF8 is needed",

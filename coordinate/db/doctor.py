@@ -12,7 +12,7 @@ import sqlite3
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -129,13 +129,22 @@ def _warning(kind: str, said: str, hint: str = "", *found: str) -> Symptom:
     return replace(_fault(kind, said, hint, *found), severity="warning")
 
 
+@contextmanager
+def _in_our_words(engine: dialect.Engine) -> Iterator[None]:
+    try:
+        yield
+    except engine.driver_error as error:
+        explained = engine.explain(error, committing=False)
+        raise (explained.error if explained else error) from None
+
+
 # --- a SQLite file ----------------------------------------------------------------------------------------------------
 
 
 def _file(target: str, facts: dict[str, Any], *, deep: bool, repair: bool) -> Iterator[Symptom]:
     path = config.path_of(target)
     engine = dialect.SQLite(str(path), patience=1.0)
-    with closing(engine.connect()) as connection:
+    with closing(engine.connect()) as connection, _in_our_words(engine):
         facts |= {
             "engine": engine.name,
             "version": sqlite3.sqlite_version,
@@ -264,7 +273,7 @@ def _server(target: str, facts: dict[str, Any], *, deep: bool, repair: bool) -> 
     def ask(sql: str) -> list[Any]:
         return list(engine.execute(connection, sql, []).fetchall())
 
-    try:
+    with closing(connection), _in_our_words(engine):
         names = ("version", "role", "schema", "read_only", "sessions", "sessions_max")
         facts |= {"engine": engine.name, **dict(zip(names, ask(_ABOUT)[0], strict=True))}
         yield from _missing(engine, connection, facts)
@@ -281,6 +290,9 @@ def _server(target: str, facts: dict[str, Any], *, deep: bool, repair: bool) -> 
         if missing := [f"{table}: {right}" for table, right in ask(_RIGHTS)]:
             hint = "a DBA can grant them: coordinate db grant ROLE prints how"
             yield _fault("rights", f"the role {facts['role']} lacks rights", hint, *missing)
+        elif ask(_FEED)[0][0] and not ask("SELECT 1 FROM event_feed_state"):
+            said = "event_feed_state is empty, which says how far events are numbered: readers get no new ones"
+            yield _fault("tables", said, "somebody deleted it: restore a backup")
         if idle := [f"{pid} ({program or 'no name'}), {seconds} s" for pid, program, seconds in ask(_IDLE)]:
             said = f"sessions idle in a transaction for more than {IDLE_SECONDS_MAX} s: they block upgrades and vacuum"
             yield _warning("idle_in_transaction", said, "end them where they come from", *idle)
@@ -290,8 +302,6 @@ def _server(target: str, facts: dict[str, Any], *, deep: bool, repair: bool) -> 
         if bloated := [f"{table}: {dead:,} dead, {live:,} live" for table, dead, live in ask(_DEAD)]:
             hint = "VACUUM them, and see the advice on autovacuum in the documentation"
             yield _warning("dead_rows", "tables with more dead rows than live ones", hint, *bloated)
-    finally:
-        engine.close(connection)
 
 
 _HERE = "n.nspname = current_schema()"
@@ -310,6 +320,7 @@ _RIGHTS = f"""
     SELECT p.proname, 'EXECUTE' FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
      WHERE {_HERE} AND p.proname = 'coordinate_number_events' AND NOT has_function_privilege(p.oid, 'EXECUTE')
      ORDER BY 1, 2"""
+_FEED = "SELECT to_regclass(quote_ident(current_schema()) || '.event_feed_state') IS NOT NULL"
 _IDLE = f"""
     SELECT pid, application_name, extract(epoch FROM clock_timestamp() - state_change)::bigint FROM pg_stat_activity
      WHERE datname = current_database() AND state LIKE 'idle in transaction%'

@@ -559,6 +559,7 @@ def _quoted(text: str) -> str:
 
 _HOME = "to_regnamespace(quote_ident(current_schema()))"
 _LOCK_SECONDS = 2
+_RESTORE = "somebody deleted it: restore a backup"
 
 
 class PostgresSide(_Side):
@@ -570,8 +571,9 @@ class PostgresSide(_Side):
         if writes and (refused := self.engine.read_only_by_default(self._connection)):
             raise refused
         level = "READ COMMITTED READ WRITE" if writes else "REPEATABLE READ READ ONLY"
+        newer = " SET LOCAL transaction_timeout = 0;" if self._connection.info.server_version >= 170000 else ""
         self._connection.execute(
-            f"BEGIN ISOLATION LEVEL {level};"
+            f"BEGIN ISOLATION LEVEL {level};{newer}"
             " SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL statement_timeout = 0;"
             f" SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'; SET LOCAL maintenance_work_mem = '128MB'"
         )
@@ -701,6 +703,7 @@ class PostgresSide(_Side):
         return True
 
     def settle(self) -> None:
+        deadline = time.monotonic() + FENCE_SECONDS
         while True:
             with self.transaction(writes=True) as tx:
                 numbered = tx.one("events_number", batch=50_000)
@@ -709,7 +712,11 @@ class PostgresSide(_Side):
                 )
             if left[0][0] == 0:
                 return
-            if numbered is None or numbered.position is None:
+            if numbered is not None and numbered.position is not None:
+                deadline = time.monotonic() + FENCE_SECONDS
+            elif time.monotonic() > deadline:
+                raise errors.Busy("events get no position: a reader that gives them one does not end", hint="try again")
+            else:
                 time.sleep(0.05)  # a reader is at it
 
     # Rows.
@@ -803,7 +810,9 @@ class PostgresSide(_Side):
 
     def mark(self, table: Table) -> int:
         if table.name == "events":
-            return int(self._ask("SELECT position FROM event_feed_state")[0][0])
+            if found := self._ask("SELECT position FROM event_feed_state"):
+                return int(found[0][0])
+            raise errors.NotABoard("event_feed_state is empty, which says how far events are numbered", hint=_RESTORE)
         given, used = self._ask(f"SELECT last_value, is_called FROM {self._sequence(table)}")[0]
         highest = self._ask(f"SELECT coalesce(max(id), 0) FROM {table.name}")[0][0]
         return max(int(given) if used else 0, int(highest))

@@ -57,7 +57,7 @@ def test_a_switch_that_cannot_be_written_is_told_beside_the_move_that_stands(tmp
     config_file.write_text('db = """\nboard.db"""\n')
     refused = command("db", "move", "--to", str(new), "--switch")
     assert (refused.status, refused.error["code"]) == (2, "invalid_input"), "before anything is done"
-    assert f'db = "{new}"' in refused.error["hint"]
+    assert 'db = "…"' in refused.error["hint"], "an address may hold a password"
     assert not new.exists()
     config_file.write_text('deep = [\n["db"]\n]\n"db" = "board.db"\nbusy_seconds = 7\n[other]\ndb = "stays"\n')
     (folder / "config.toml.partial").mkdir()

@@ -23,7 +23,7 @@ import pytest
 
 import coordinate
 from coordinate import errors
-from coordinate.db import backup, doctor, knowledge, migrate, server
+from coordinate.db import backup, doctor, knowledge, migrate, move, server, sides
 from coordinate.records import Symptom
 from tests.doors.command import Command
 from tests.migrations.catalog import fill, path_of, rows, run, run_script
@@ -309,6 +309,23 @@ def test_what_is_missing_is_found_and_breaks_no_command(harm: str, kind: str, bo
         c.register(name="alice")
         c.dispatch(title="x", role="worker")
         c.sweep()
+
+
+def test_a_feed_that_lost_its_place_is_found_and_not_moved(
+    pg_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A move does not wait for ever for positions that nobody can give."""
+    migrate.upgrade(pg_url)
+    run(pg_url, "DELETE FROM event_feed_state")
+    assert examined(pg_url)["tables"].severity == "fault"
+    with pytest.raises(errors.NotABoard, match="event_feed_state"):
+        move.move(pg_url, str(tmp_path / "new.db"))
+    monkeypatch.setattr(sides, "FENCE_SECONDS", 0.2)
+    with coordinate.connect(pg_url, agent="alice") as c:
+        c.dispatch(title="x", role="worker")
+        with pytest.raises(errors.Busy, match="no position"):
+            move.move(pg_url, str(tmp_path / "new.db"))
+        c.dispatch(title="not fenced", role="worker")
 
 
 def test_a_disk_that_is_full_is_said_and_no_half_of_a_backup_stays(board_file: Path, tmp_path: Path) -> None:
