@@ -465,7 +465,9 @@ _BIND = re.compile(r"'[^']*'|:([a-z_][a-z0-9_]*)")
 # so a pooler in transaction mode is no hindrance.
 # Nor must one that forgot a transaction open stop all others: whoever waits for its rows is told, and may try again.
 # That holds for who only looks, too: a table that is being changed or filled lets no reader in.
-_BEGIN = "BEGIN ISOLATION LEVEL {level}", "SET LOCAL idle_in_transaction_session_timeout = '30s'"
+_BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+_BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_NEVER_IDLE = "SET LOCAL idle_in_transaction_session_timeout = '30s'"
 _LOCK_SECONDS_MAX = 5.0
 # Settings that change how values are written and read: what the server must say they are, and what sees to it.
 _SESSION = (
@@ -661,9 +663,8 @@ class Postgres:
             raise Interrupted(refused, again=False, lost=True)
         opened = connection.pipeline()
         self._pipelines[connection] = opened, opened.__enter__()
-        level = "READ COMMITTED READ WRITE" if writes else "REPEATABLE READ READ ONLY"
-        for statement in (*_BEGIN, self._wait):
-            connection.execute(statement.format(level=level))
+        for statement in (_BEGIN_WRITE if writes else _BEGIN_READ, _NEVER_IDLE, self._wait):
+            connection.execute(statement)
 
     def read_only_by_default(self, connection: Any) -> errors.ReadOnly | None:
         """Our BEGIN would override what a DBA set for a role, a database or the server; a pooler may not tell us."""

@@ -56,8 +56,8 @@ def never_again() -> None:
     """What the database asks to try again is not tried again."""
     initialize = Interrupted.__init__
 
-    def once(self: Interrupted, error: errors.CoordinateError, *, again: bool, lost: bool = False) -> None:
-        initialize(self, error, again=False, lost=lost)
+    def once(self: Interrupted, error: errors.CoordinateError, *, again: bool, **more: Any) -> None:
+        initialize(self, error, again=False, **more)
 
     Interrupted.__init__ = once  # type: ignore[method-assign]
 
