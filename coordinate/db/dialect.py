@@ -772,7 +772,8 @@ class Postgres:
                 " them",
             )
             return Interrupted(refused, again=False)
-        if state in ("42P01", "42703", "42883"):  # no such table, column, function
+        # No such table or column, or the one function.
+        if state in ("42P01", "42703") or (state == "42883" and "coordinate_number_events" in str(error)):
             return Interrupted(_lacks(self.describe(), str(error).splitlines()[0]), again=False)
         if state in ("53100", "53200"):
             return Interrupted(errors.Unreachable("the server is out of space or memory"), again=False)

@@ -377,7 +377,9 @@ class _Ends:
         """Read both sides once more, over other connections, and compare every table."""
         started = time.monotonic()
         differ = []
-        with self.source.transaction(writes=False), self.target.transaction(writes=False):
+        with self.source.transaction(writes=False) as tx, self.target.transaction(writes=False):
+            row = tx.one("move_state")
+            self._still(row is not None and row.state == MOVING)  # else the sides differ, and rightly
             for table in TABLES:
                 here, there = digest(self.source, table), digest(self.target, table)
                 self.tables[table.name] = here
@@ -437,8 +439,14 @@ class _Ends:
     def _give_up(self, number: str) -> None:
         """Best effort, after a failure: the source is written again, and the target is as empty as it was."""
         with suppress(errors.CoordinateError):
-            if self._lift_source(number, MOVING):
+            if self._lift_source(number, MOVING) or self._was_undone(number):
                 self._clear_target(number)
+
+    def _was_undone(self, number: str) -> bool:
+        """Whether somebody undid this move while it ran; they could not empty a place that was being filled."""
+        with self.source.transaction(writes=False) as tx:
+            row = tx.one("move_state")
+        return row is not None and (row.move, row.state) == (number, STAYED)
 
     def _lift_source(self, number: str, before: str, *, gives_time: bool = True) -> bool:
         """Let the source be written again, if this move still stands there; its holds get the time back."""

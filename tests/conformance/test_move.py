@@ -682,6 +682,26 @@ def test_whoever_asks_for_a_place_that_is_being_filled_is_told_at_once(
     assert looked
 
 
+def test_a_move_that_is_undone_while_it_copies_leaves_the_place_empty(
+    lived: str, other_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever undoes it cannot empty a place that is being filled: the mover does, once it is told."""
+    monkeypatch.setattr(sides, "FENCE_SECONDS", 0.1)
+    undone: list[str] = []
+
+    def undo(doing: str, *_: object) -> None:
+        if not undone:
+            undone.append(move.undo(lived).state)
+
+    with pytest.raises(errors.Moving, match="undid it"):
+        move.move(lived, other_url, progress=undo)
+    assert undone == ["undone"]
+    assert rows(other_url, "SELECT * FROM board_move") == []
+    assert_as_it_was_made(other_url)
+    with coordinate.connect(lived, agent="alice") as c:
+        c.dispatch(title="goes on", role="worker")
+
+
 def test_whoever_looks_at_a_board_whose_record_is_locked_is_told(
     pg_url: str, postgres_script: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
