@@ -2,7 +2,7 @@
 
 Taking a task and taking its scopes is one decision in one transaction. A task whose scopes another holds is set aside
 on the lease that is in the way, so that the next claimer does not meet it again; when that lease ends, by release,
-sweep, merge or mere time, the task is back in its old place. So it is with a task whose response another acts on.
+sweep, merge or mere time, the task is back in its old place. A task whose response another acts on is passed over.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def claim_batch(
         if not rows:
             break
         found = len(rows)
-        rows = [row for row in rows if _set_aside_for_who_acts(tx, row, queue.agent) is None]
+        rows = [row for row in rows if _left_to_who_acts(tx, row, queue.agent, session) is None]
         aside += found - len(rows)
         looking.lock({row.project for row in rows if row.scoped})
         blockers = []
@@ -130,8 +130,8 @@ def claim_task(
         if seen.parked_on is not None:
             tx.one("lease_share", id=seen.parked_on)
     row, met_expiry = claims.take_one(tx, task, lease_seconds, agent, session, asked.after_hold)
-    if (kept := _set_aside_for_who_acts(tx, row, inputs.agent(agent))) is not None:
-        refused = asks.held(kept)
+    if (taken := _left_to_who_acts(tx, row, inputs.agent(agent), session)) is not None:
+        refused = asks.held(taken)
         refused.keeps_changes = met_expiry
         raise refused
     if row.scoped:
@@ -280,24 +280,23 @@ def _never_taken(tx: Tx, task_id: str, blocker: Row | None) -> None:
         lease_id=None if blocker is None else blocker.id,
         parked="" if blocker is None else "scope",
         parked_until=None if blocker is None else blocker.expires_at,
-        reserved_for=None,
     )
 
 
-def _set_aside_for_who_acts(tx: Tx, row: Row, agent: str) -> Row | None:
-    """A task that was just taken is as before, and kept for the agent that acts on its response; the ask, if so.
+def _left_to_who_acts(tx: Tx, row: Row, agent: str, session: str | None) -> Row | None:
+    """A task that was just taken is as before while another reader acts on its response; the ask, if so.
 
+    A claim passes such tasks over, but for a take that came while it waited for the task: the next look sees that.
     Else whoever claims the task acts on the response from now on, and its hold says so.
     """
     if row.ask_id is None or asks.find(tx, row.ask_id, lock=True).taken_until is None:
         return None
-    tx.run("ask_let_go", ask_id=row.ask_id, agent=agent)
-    taken = asks.find(tx, row.ask_id)
-    if taken.taken_until is None:
+    tx.run("ask_let_go", ask_id=row.ask_id, reader=asks.reader(agent, session))
+    ask = asks.find(tx, row.ask_id)
+    if ask.taken_until is None:
         return None
-    kept = {"parked": "reserved", "parked_until": taken.taken_until, "reserved_for": taken.taken_by}
-    tx.run("task_set_aside", task_id=row.id, lease_id=None, **kept)
-    return taken
+    _never_taken(tx, row.id, None)
+    return ask
 
 
 def _with_responses(tx: Tx, taken: list[Claim], agent: str, session: str | None) -> list[Claim]:

@@ -56,11 +56,8 @@ _READER = given_text("reader")
 _HANDED = exists(
     select(d.seq).where(d.ask_id == a.id, d.seq == a.response_seq, among(d.reader, "readers")).correlate(asks)
 )
-_FREE = or_(
-    a.taken_until.is_(None),
-    a.taken_until <= now(),
-    among(func.coalesce(a.taken_session_id, a.taken_by, type_=TEXT), "readers"),
-)
+_TAKER = func.coalesce(a.taken_session_id, a.taken_by, type_=TEXT)
+_FREE = or_(a.taken_until.is_(None), a.taken_until <= now(), among(_TAKER, "readers"))
 
 # --- one ask ----------------------------------------------------------------------------------------------------------
 
@@ -172,13 +169,14 @@ add(
     )
     .returning(*_ASK),
 )
+_NOT_TAKEN = {"taken_by": const(None), "taken_session_id": const(None), "taken_until": const(None)}
 _unseen = {"seen_at": const(None), "seen_by": const(None)}
 add(
     "ask_again",
     "A clarification that was handed over is answered by other words: the human's turn again.",
     update(asks)
     .where(_THIS, a.state == const("answered"), a.delivered_seq == a.response_seq)
-    .values(state=const("open"), handled_at=const(None), **_unseen)
+    .values(state=const("open"), handled_at=const(None), **_unseen, **_NOT_TAKEN)
     .returning(*_ASK),
 )
 _other = asks.alias("other")
@@ -426,12 +424,11 @@ add(
     )
     .returning(*_ASK),
 )
-_NOT_TAKEN = {"taken_by": const(None), "taken_session_id": const(None), "taken_until": const(None)}
 add(
     "ask_let_go",
     "Whoever claims the task that it brings acts on it from now on: nothing of an own take, or of one that is past.",
     update(asks)
-    .where(_THIS, or_(a.handled_at.is_(None), a.taken_until <= now(), a.taken_by == given_text("agent")))
+    .where(_THIS, or_(a.handled_at.is_(None), a.taken_until <= now(), _TAKER == _READER))
     .values(**_NOT_TAKEN),
 )
 _taken_by_them = (

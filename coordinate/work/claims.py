@@ -55,7 +55,7 @@ class Queue:
     @property
     def seen(self) -> list[str]:
         """What it takes to look without taking."""
-        return [name for name in ("role", "project") if name in self.params]
+        return [name for name in ("role", "project", "agent", "session") if name in self.params]
 
 
 def queue_of(
@@ -105,7 +105,7 @@ def own_aside(tx: Tx, queue: Queue, limit: int) -> list[Row]:
     """The first tasks of the queue that were set aside on what the claimer's session holds."""
     if not queue.indexed or queue.params["session"] is None:
         return []
-    params = {name: queue.params[name] for name in ("session", *queue.seen)}
+    params = {name: queue.params[name] for name in queue.seen if name != "agent"}
     return tx.all(queue.statement + "_own", limit=limit, **params)
 
 

@@ -190,6 +190,11 @@ def _why_todo(tx: Tx, row: Row, now: datetime) -> list[Reason]:
     if row.parked == "reserved" and row.parked_until > now:
         said = f"a human answered what {row.reserved_for} asked, so it is reserved for them"
         reasons.append(Reason("reserved", said, row.reserved_for, row.parked_until))
+    asked = None if row.ask_id is None else tx.one("ask", ask_id=row.ask_id)
+    if asked is not None and asked.handled_at is not None and asked.taken_until is not None and asked.taken_until > now:
+        said = f"{asked.taken_by} acts on {asked.id}, which a human answered"
+        said += f", in session {asked.taken_session_id}" if asked.taken_session_id else ""
+        reasons.append(Reason("taken", said, asked.taken_by, asked.taken_until))
     if row.not_before is not None and row.not_before > now:
         reasons.append(Reason("not_before", "its time has not come", row.id, row.not_before))
     return reasons
@@ -210,7 +215,7 @@ def why_idle(tx: Tx, *, role: str, project: str | None = None) -> Why:
     if census.waiting:
         reasons.append(Reason("dependency", f"{census.waiting} task(s) wait for others"))
     if census.later:
-        said = f"{census.later} task(s) lie in the future, or are reserved for somebody"
+        said = f"{census.later} task(s) lie in the future, or are left to somebody"
         reasons.append(Reason("not_before", said, until=census.next_due))
     if census.scope:
         said = f"{census.scope} task(s) wait for scopes that others hold; `task why` names the holder"

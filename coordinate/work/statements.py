@@ -108,6 +108,27 @@ _UNPARKED = {**_BACK_IN_QUEUE, "parked_on": const(None), "reserved_for": const(N
 
 # --- the queue: what is due, then the claim ---------------------------------------------------------------------------
 
+
+def _acted_on(*by: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Whether somebody acts on the response that a task brings: a look at that one ask, for few tasks have one.
+
+    A scalar sub-select, for Postgres would read all asks into a table of hashes to ask whether one is among them.
+    """
+    taken = (
+        select(asks.c.id)
+        .where(asks.c.id == t.ask_id, asks.c.handled_at.is_not(None), asks.c.taken_until > now(), *by)
+        .correlate(tasks)
+        .scalar_subquery()
+    )
+    return and_(t.ask_id.is_not(None), taken.is_not(None))
+
+
+# Another session of the same agent is another too.
+_left_to_another = _acted_on(
+    func.coalesce(asks.c.taken_session_id, asks.c.taken_by, type_=Text())
+    != func.coalesce(given_text("session"), given_text("agent"), type_=Text())
+)
+
 _first_expiry = select(func.min(t.lease_until, type_=DateTime(timezone=True))).where(_HELD).scalar_subquery()
 _first_due = (
     select(func.min(t.parked_until, type_=DateTime(timezone=True))).where(t.parked != const("")).scalar_subquery()
@@ -224,7 +245,7 @@ def _claim(*, by_project: bool = False, wait: bool = False, ready: ColumnElement
     project = [t.project == given_text("project")] if by_project else []
     picked = (
         select(t.id)
-        .where(*role, *project, ready)
+        .where(*role, *project, ready, ~_left_to_another)
         .order_by(*_QUEUE_ORDER)
         .limit(given_integer("limit"))
         .with_for_update(skip_locked=not wait)
@@ -251,7 +272,7 @@ for _name, _more in (("", []), ("_project", [t.project == given_text("project")]
     add(
         f"claim_next{_name}_seen",
         "Whether a ready task is there although none was to be had: somebody has it locked.",
-        select(t.id).where(t.role_boundary == given_text("role"), *_more, _READY).limit(const(1)),
+        select(t.id).where(t.role_boundary == given_text("role"), *_more, _READY, ~_left_to_another).limit(const(1)),
         only="postgresql",
     )
 add(
@@ -295,7 +316,7 @@ for _name, _more in (("", []), ("_project", [_of_project])):
         f"claim_next{_name}_ahead",
         "The first ready tasks of a role, only looked at: those whose scopes others hold are set aside at once.",
         select(t.id, t.project, t.scoped, t.revision)
-        .where(t.role_boundary == given_text("role"), *_more, _READY)
+        .where(t.role_boundary == given_text("role"), *_more, _READY, ~_left_to_another)
         .order_by(*_QUEUE_ORDER)
         .limit(given_integer("limit")),
     )
@@ -538,7 +559,6 @@ add(
         parked=given_text("parked"),
         parked_until=given_instant("parked_until"),
         parked_on=given_integer("lease_id"),
-        reserved_for=given_text("reserved_for"),
     ),
 )
 add(
@@ -1089,7 +1109,7 @@ add(
 _waits_for_nothing = and_(t.status == const(TODO), t.unmet_dependencies == const(0))
 # What is due is put back by the next claim; what waits for an open worktree has no time.
 _parked_still = or_(t.parked_until.is_(None), t.parked_until > now())
-_set_aside = and_(t.parked != const(""), _parked_still)
+_set_aside = or_(and_(t.parked != const(""), _parked_still), _acted_on())
 _for_a_scope = and_(t.parked == const("scope"), _parked_still)
 _in_role = and_(t.role_boundary == given_text("role"), optional(t.project, given_text("project")))
 add(
@@ -1134,7 +1154,7 @@ add(
     "Whether a claim of a role would find something: ready, or due, or held for longer than its lease.",
     select(
         or_(
-            exists(select(const(1)).select_from(tasks).where(_READY, _in_role)),
+            exists(select(const(1)).select_from(tasks).where(_READY, ~_acted_on(), _in_role)),
             exists(select(const(1)).select_from(tasks).where(_HELD, t.lease_until <= now(), _in_role)),
             exists(
                 select(const(1))

@@ -569,7 +569,7 @@ def test_what_one_agent_acts_on_no_other_changes_or_takes_back(
     assert bob.withdraw(ask="ASK-1", reason="found out").closed_by == "bob"
 
 
-def test_a_task_whose_response_somebody_acts_on_is_that_agents_to_claim(
+def test_a_task_whose_response_somebody_acts_on_is_passed_over_by_others(
     board: Coordinator, ann: Coordinator, bob: Coordinator, waiting: Claim, board_url: str
 ) -> None:
     board.dispatch(title="Behind it", role="worker")
@@ -579,11 +579,14 @@ def test_a_task_whose_response_somebody_acts_on_is_that_agents_to_claim(
     age(board_url, 901)
     bob.take(ask="ASK-1", seconds=3_600)
     assert claimed(board).task.title == "Behind it"
-    assert (board.view(task="TASK-1").task.reserved_for, board.why(task="TASK-1").reasons[0].code) == (
+    (reason,) = board.why(task="TASK-1").reasons
+    assert (reason.code, reason.ref, reason.message) == (
+        "taken",
         "bob",
-        "reserved",
+        "bob acts on ASK-1, which a human answered",
     )
-    with pytest.raises(NotReady, match="reserved for bob"):
+    assert (board.why_idle(role="worker").ready, board.wait_for(role="worker", wait=0).work) == (False, False)
+    with refused(board_url, Held, "bob acts on ASK-1"):
         board.claim_task(task="TASK-1")
     assert board.claim_next(role="worker") is None
     claim = claimed(bob)
@@ -596,6 +599,53 @@ def test_a_task_whose_response_somebody_acts_on_is_that_agents_to_claim(
         with refused(board_url, Held, "bob holds TASK-1"):
             theirs()
     bob.complete(handle=claim, result="blue")
+
+
+@pytest.mark.parametrize("respect_dependencies", [True, False])
+def test_another_session_of_the_same_agent_claims_no_task_whose_response_one_acts_on(
+    board: Coordinator, ann: Coordinator, waiting: Claim, board_url: str, respect_dependencies: bool
+) -> None:
+    """Nor does it end the take; the session that took it claims the task as ever."""
+    ann.respond(ask="ASK-1", choice="blue")
+    acts, other = (board.register(name="alice").id for _ in range(2))
+    board.take(ask="ASK-1", session=acts)
+    for session in (other, None):
+        with refused(board_url, Held, f"alice acts on ASK-1 in session {acts}"):
+            board.claim_task(task="TASK-1", session=session)
+        claim = board.claim_next(role="worker", session=session, respect_dependencies=respect_dependencies)
+        assert claim is None
+    assert board.show_ask(ask="ASK-1").ask.taken_session_id == acts
+    claim = board.claim_next(role="worker", session=acts, respect_dependencies=respect_dependencies)
+    assert claim is not None
+    assert said(claim.ask).choice == "blue"
+    assert board.show_ask(ask="ASK-1").ask.taken_by is None
+
+
+@pytest.mark.parametrize("end", ["acknowledged", "the session ends", "its time is over", "asked again"])
+def test_a_task_is_anybodys_again_once_nobody_acts_on_its_response(
+    board: Coordinator, ann: Coordinator, bob: Coordinator, waiting: Claim, board_url: str, end: str
+) -> None:
+    """A claim that met the take in between keeps nothing for the taker beyond it."""
+    ann.respond(ask="ASK-1", choice="blue")
+    age(board_url, 901)
+    session = bob.register(name="bob").id
+    bob.take(ask="ASK-1", seconds=3_600, session=session)
+    assert board.claim_next(role="worker") is None
+    match end:
+        case "acknowledged":
+            bob.acknowledge(ask="ASK-1", response_seq=1, outcome="blue it is", session=session)
+        case "the session ends":
+            bob.end_session(session=session)
+        case "its time is over":
+            age(board_url, 3_601)
+        case "asked again":
+            ann.respond(ask="ASK-1", kind="clarify", text="which blue?")
+            bob.pending(session=session)
+            bob.revise(ask="ASK-1", detail="navy or sky", session=session)
+            ann.respond(ask="ASK-1", choice="blue")
+            age(board_url, 901)
+    assert board.why(task="TASK-1").ready
+    assert claimed(board).task.id == "TASK-1"
 
 
 def test_a_task_by_name_is_refused_while_another_acts_on_its_response(

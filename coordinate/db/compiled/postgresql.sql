@@ -845,7 +845,11 @@ RETURNING tasks.id;
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
-WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = ''
+WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' AND
+    NOT (tasks.ask_id IS NOT NULL AND (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
+    clock_timestamp())) AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
 ORDER BY tasks.priority, tasks.created_at, tasks.number
 
 LIMIT :limit FOR UPDATE SKIP LOCKED)
@@ -881,7 +885,10 @@ WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
 WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.status = 'TODO' AND tasks.unmet_dependencies =
-    0 AND tasks.parked = ''
+    0 AND tasks.parked = '' AND NOT (tasks.ask_id IS NOT NULL AND (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
+    clock_timestamp())) AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
 ORDER BY tasks.priority, tasks.created_at, tasks.number
 
 LIMIT :limit FOR UPDATE SKIP LOCKED)
@@ -916,7 +923,11 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
-WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = ''
+WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' AND
+    NOT (tasks.ask_id IS NOT NULL AND (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
+    clock_timestamp())) AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
 ORDER BY tasks.priority, tasks.created_at, tasks.number
 
 LIMIT :limit FOR UPDATE)
@@ -952,7 +963,10 @@ WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
 WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.status = 'TODO' AND tasks.unmet_dependencies =
-    0 AND tasks.parked = ''
+    0 AND tasks.parked = '' AND NOT (tasks.ask_id IS NOT NULL AND (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
+    clock_timestamp())) AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
 ORDER BY tasks.priority, tasks.created_at, tasks.number
 
 LIMIT :limit FOR UPDATE)
@@ -977,22 +991,29 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 
 -- name: claim_next_seen
 -- why: Whether a ready task is there although none was to be had: somebody has it locked.
--- takes: role text
+-- takes: role text, session text, agent text
 -- gives: id text
 SELECT tasks.id
 FROM tasks
-WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = ''
+WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' AND
+    NOT (tasks.ask_id IS NOT NULL AND (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
+    clock_timestamp())) AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
 
 LIMIT 1;
 
 -- name: claim_next_project_seen
 -- why: Whether a ready task is there although none was to be had: somebody has it locked.
--- takes: role text, project text
+-- takes: role text, project text, session text, agent text
 -- gives: id text
 SELECT tasks.id
 FROM tasks
 WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.status = 'TODO' AND tasks.unmet_dependencies =
-    0 AND tasks.parked = ''
+    0 AND tasks.parked = '' AND NOT (tasks.ask_id IS NOT NULL AND (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
+    clock_timestamp())) AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
 
 LIMIT 1;
 
@@ -1014,7 +1035,11 @@ SELECT set_config('lock_timeout', :patience, true) AS patience;
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
-WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.parked = ''
+WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.parked = '' AND NOT (tasks.ask_id IS NOT NULL AND
+    (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
+    clock_timestamp())) AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
 ORDER BY tasks.priority, tasks.created_at, tasks.number
 
 LIMIT :limit FOR UPDATE SKIP LOCKED)
@@ -1049,7 +1074,11 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
-WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.status = 'TODO' AND tasks.parked = ''
+WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.status = 'TODO' AND tasks.parked = '' AND NOT
+    (tasks.ask_id IS NOT NULL AND (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
+    clock_timestamp())) AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
 ORDER BY tasks.priority, tasks.created_at, tasks.number
 
 LIMIT :limit FOR UPDATE SKIP LOCKED)
@@ -1085,7 +1114,10 @@ WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
 WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked =
-    'reserved' AND tasks.reserved_for = :agent
+    'reserved' AND tasks.reserved_for = :agent AND NOT (tasks.ask_id IS NOT NULL AND (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
+    clock_timestamp())) AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
 ORDER BY tasks.priority, tasks.created_at, tasks.number
 
 LIMIT :limit FOR UPDATE SKIP LOCKED)
@@ -1122,7 +1154,11 @@ WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
 WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.status = 'TODO' AND tasks.unmet_dependencies =
-    0 AND tasks.parked = 'reserved' AND tasks.reserved_for = :agent
+    0 AND tasks.parked = 'reserved' AND tasks.reserved_for = :agent AND NOT (tasks.ask_id IS NOT NULL AND (SELECT
+    asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
+    clock_timestamp())) AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
 ORDER BY tasks.priority, tasks.created_at, tasks.number
 
 LIMIT :limit FOR UPDATE SKIP LOCKED)
@@ -1197,11 +1233,15 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 
 -- name: claim_next_ahead
 -- why: The first ready tasks of a role, only looked at: those whose scopes others hold are set aside at once.
--- takes: role text, limit integer
+-- takes: role text, session text, agent text, limit integer
 -- gives: id text, project text, scoped boolean, revision integer
 SELECT tasks.id, tasks.project, tasks.scoped, tasks.revision
 FROM tasks
-WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = ''
+WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' AND
+    NOT (tasks.ask_id IS NOT NULL AND (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
+    clock_timestamp())) AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
 ORDER BY tasks.priority, tasks.created_at, tasks.number
 
 LIMIT :limit;
@@ -1222,12 +1262,15 @@ LIMIT :limit;
 
 -- name: claim_next_project_ahead
 -- why: The first ready tasks of a role, only looked at: those whose scopes others hold are set aside at once.
--- takes: role text, project text, limit integer
+-- takes: role text, project text, session text, agent text, limit integer
 -- gives: id text, project text, scoped boolean, revision integer
 SELECT tasks.id, tasks.project, tasks.scoped, tasks.revision
 FROM tasks
 WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.status = 'TODO' AND tasks.unmet_dependencies =
-    0 AND tasks.parked = ''
+    0 AND tasks.parked = '' AND NOT (tasks.ask_id IS NOT NULL AND (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
+    clock_timestamp())) AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
 ORDER BY tasks.priority, tasks.created_at, tasks.number
 
 LIMIT :limit;
@@ -1592,11 +1635,11 @@ WHERE tasks.id = :task_id;
 
 -- name: task_set_aside
 -- why: A task that was just taken, but whose scopes or response are another's: as if never taken, and out of the way.
--- takes: parked text, parked_until instant, reserved_for text, lease_id integer, task_id text
+-- takes: parked text, parked_until instant, lease_id integer, task_id text
 -- gives: nothing
 UPDATE tasks SET status='TODO', assigned_agent=NULL, session_id=NULL, lease_until=NULL, attempt=(tasks.attempt - 1),
     claimed_by=CASE WHEN (tasks.attempt > 1) THEN tasks.claimed_by ELSE NULL END, parked=:parked,
-    parked_until=:parked_until, reserved_for=:reserved_for, revision=(tasks.revision - 1), parked_on=:lease_id
+    parked_until=:parked_until, revision=(tasks.revision - 1), parked_on=:lease_id
 WHERE tasks.id = :task_id;
 
 -- name: scopes_of
@@ -2355,10 +2398,16 @@ LIMIT :limit;
 --   in_review integer, next_expiry instant, next_due instant
 SELECT count(tasks.id) AS total, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND NOT
     (tasks.parked != '' AND (tasks.parked_until IS NULL OR tasks.parked_until > (SELECT date_trunc('milliseconds',
-    clock_timestamp()))))) THEN 1 ELSE 0 END), 0) AS ready, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND
-    tasks.unmet_dependencies > 0) THEN 1 ELSE 0 END), 0) AS waiting, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND
-    tasks.unmet_dependencies = 0 AND tasks.parked != '' AND (tasks.parked_until IS NULL OR tasks.parked_until > (SELECT
-    date_trunc('milliseconds', clock_timestamp()))) AND NOT (tasks.parked = 'scope' AND (tasks.parked_until IS NULL OR
+    clock_timestamp()))) OR tasks.ask_id IS NOT NULL AND (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
+    clock_timestamp()))) IS NOT NULL)) THEN 1 ELSE 0 END), 0) AS ready, coalesce(sum(CASE WHEN (tasks.status = 'TODO'
+    AND tasks.unmet_dependencies > 0) THEN 1 ELSE 0 END), 0) AS waiting, coalesce(sum(CASE WHEN (tasks.status = 'TODO'
+    AND tasks.unmet_dependencies = 0 AND (tasks.parked != '' AND (tasks.parked_until IS NULL OR tasks.parked_until >
+    (SELECT date_trunc('milliseconds', clock_timestamp()))) OR tasks.ask_id IS NOT NULL AND (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
+    clock_timestamp()))) IS NOT NULL) AND NOT (tasks.parked = 'scope' AND (tasks.parked_until IS NULL OR
     tasks.parked_until > (SELECT date_trunc('milliseconds', clock_timestamp()))))) THEN 1 ELSE 0 END), 0) AS later,
     coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = 'scope' AND
     (tasks.parked_until IS NULL OR tasks.parked_until > (SELECT date_trunc('milliseconds', clock_timestamp())))) THEN 1
@@ -2366,8 +2415,11 @@ SELECT count(tasks.id) AS total, coalesce(sum(CASE WHEN (tasks.status = 'TODO' A
     coalesce(sum(CASE WHEN (tasks.status = 'BLOCKED') THEN 1 ELSE 0 END), 0) AS blocked, coalesce(sum(CASE WHEN
     (tasks.status = 'IN_REVIEW') THEN 1 ELSE 0 END), 0) AS in_review, min(CASE WHEN (tasks.status = 'IN_PROGRESS') THEN
     tasks.lease_until END) AS next_expiry, min(CASE WHEN (tasks.parked != '' AND (tasks.parked_until IS NULL OR
-    tasks.parked_until > (SELECT date_trunc('milliseconds', clock_timestamp())))) THEN tasks.parked_until END) AS
-    next_due
+    tasks.parked_until > (SELECT date_trunc('milliseconds', clock_timestamp()))) OR tasks.ask_id IS NOT NULL AND (SELECT
+    asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
+    clock_timestamp()))) IS NOT NULL) THEN tasks.parked_until END) AS next_due
 FROM tasks
 WHERE tasks.role_boundary = :role AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) AND (tasks.status NOT
     IN ('DONE', 'CANCELLED'));
@@ -2388,8 +2440,12 @@ WHERE tasks.parked != '') AS due, (SELECT date_trunc('milliseconds', clock_times
 -- gives: work boolean
 SELECT (EXISTS (SELECT 1
 FROM tasks
-WHERE tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' AND tasks.role_boundary = :role AND
-    (CAST(:project AS TEXT) IS NULL OR tasks.project = :project))) OR (EXISTS (SELECT 1
+WHERE tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' AND NOT (tasks.ask_id IS NOT NULL AND
+    (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
+    clock_timestamp()))) IS NOT NULL) AND tasks.role_boundary = :role AND (CAST(:project AS TEXT) IS NULL OR
+    tasks.project = :project))) OR (EXISTS (SELECT 1
 FROM tasks
 WHERE tasks.status = 'IN_PROGRESS' AND tasks.lease_until <= (SELECT date_trunc('milliseconds', clock_timestamp())) AND
     tasks.role_boundary = :role AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project))) OR (EXISTS (SELECT 1
@@ -3320,7 +3376,8 @@ RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.actio
 --   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
 --   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
 --   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
-UPDATE asks SET state='open', handled_at=NULL, seen_at=NULL, seen_by=NULL
+UPDATE asks SET state='open', handled_at=NULL, seen_at=NULL, seen_by=NULL, taken_by=NULL, taken_session_id=NULL,
+    taken_until=NULL
 WHERE asks.id = :ask_id AND asks.state = 'answered' AND asks.delivered_seq = asks.response_seq
 RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
     asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
@@ -3722,11 +3779,11 @@ RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.actio
 
 -- name: ask_let_go
 -- why: Whoever claims the task that it brings acts on it from now on: nothing of an own take, or of one that is past.
--- takes: ask_id text, agent text
+-- takes: ask_id text, reader text
 -- gives: nothing
 UPDATE asks SET taken_by=NULL, taken_session_id=NULL, taken_until=NULL
 WHERE asks.id = :ask_id AND (asks.handled_at IS NULL OR asks.taken_until <= (SELECT date_trunc('milliseconds',
-    clock_timestamp())) OR asks.taken_by = :agent);
+    clock_timestamp())) OR coalesce(asks.taken_session_id, asks.taken_by) = :reader);
 
 -- name: asks_let_go
 -- why: Sessions that are over act on nothing any more.

@@ -795,7 +795,11 @@ RETURNING id;
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
-WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = ''
+WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' AND
+    NOT (tasks.ask_id IS NOT NULL AND (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now') AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
 ORDER BY tasks.priority, tasks.created_at, tasks.number
 
 LIMIT :limit)
@@ -829,7 +833,10 @@ WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
 WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.status = 'TODO' AND tasks.unmet_dependencies =
-    0 AND tasks.parked = ''
+    0 AND tasks.parked = '' AND NOT (tasks.ask_id IS NOT NULL AND (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now') AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
 ORDER BY tasks.priority, tasks.created_at, tasks.number
 
 LIMIT :limit)
@@ -862,7 +869,11 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
-WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.parked = ''
+WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.parked = '' AND NOT (tasks.ask_id IS NOT NULL AND
+    (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now') AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
 ORDER BY tasks.priority, tasks.created_at, tasks.number
 
 LIMIT :limit)
@@ -895,7 +906,11 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
-WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.status = 'TODO' AND tasks.parked = ''
+WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.status = 'TODO' AND tasks.parked = '' AND NOT
+    (tasks.ask_id IS NOT NULL AND (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now') AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
 ORDER BY tasks.priority, tasks.created_at, tasks.number
 
 LIMIT :limit)
@@ -929,7 +944,10 @@ WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
 WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked =
-    'reserved' AND tasks.reserved_for = :agent
+    'reserved' AND tasks.reserved_for = :agent AND NOT (tasks.ask_id IS NOT NULL AND (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now') AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
 ORDER BY tasks.priority, tasks.created_at, tasks.number
 
 LIMIT :limit)
@@ -964,7 +982,11 @@ WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
 WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.status = 'TODO' AND tasks.unmet_dependencies =
-    0 AND tasks.parked = 'reserved' AND tasks.reserved_for = :agent
+    0 AND tasks.parked = 'reserved' AND tasks.reserved_for = :agent AND NOT (tasks.ask_id IS NOT NULL AND (SELECT
+    asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now') AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
 ORDER BY tasks.priority, tasks.created_at, tasks.number
 
 LIMIT :limit)
@@ -1033,11 +1055,15 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 
 -- name: claim_next_ahead
 -- why: The first ready tasks of a role, only looked at: those whose scopes others hold are set aside at once.
--- takes: role text, limit integer
+-- takes: role text, session text, agent text, limit integer
 -- gives: id text, project text, scoped boolean, revision integer
 SELECT tasks.id, tasks.project, tasks.scoped, tasks.revision
 FROM tasks
-WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = ''
+WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' AND
+    NOT (tasks.ask_id IS NOT NULL AND (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now') AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
 ORDER BY tasks.priority, tasks.created_at, tasks.number
 
 LIMIT :limit;
@@ -1058,12 +1084,15 @@ LIMIT :limit;
 
 -- name: claim_next_project_ahead
 -- why: The first ready tasks of a role, only looked at: those whose scopes others hold are set aside at once.
--- takes: role text, project text, limit integer
+-- takes: role text, project text, session text, agent text, limit integer
 -- gives: id text, project text, scoped boolean, revision integer
 SELECT tasks.id, tasks.project, tasks.scoped, tasks.revision
 FROM tasks
 WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.status = 'TODO' AND tasks.unmet_dependencies =
-    0 AND tasks.parked = ''
+    0 AND tasks.parked = '' AND NOT (tasks.ask_id IS NOT NULL AND (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now') AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
 ORDER BY tasks.priority, tasks.created_at, tasks.number
 
 LIMIT :limit;
@@ -1411,11 +1440,11 @@ WHERE tasks.id = :task_id;
 
 -- name: task_set_aside
 -- why: A task that was just taken, but whose scopes or response are another's: as if never taken, and out of the way.
--- takes: parked text, parked_until instant, reserved_for text, lease_id integer, task_id text
+-- takes: parked text, parked_until instant, lease_id integer, task_id text
 -- gives: nothing
 UPDATE tasks SET status='TODO', assigned_agent=NULL, session_id=NULL, lease_until=NULL, attempt=(tasks.attempt - 1),
     claimed_by=CASE WHEN (tasks.attempt > 1) THEN tasks.claimed_by ELSE NULL END, parked=:parked,
-    parked_until=:parked_until, reserved_for=:reserved_for, revision=(tasks.revision - 1), parked_on=:lease_id
+    parked_until=:parked_until, revision=(tasks.revision - 1), parked_on=:lease_id
 WHERE tasks.id = :task_id;
 
 -- name: scopes_of
@@ -2140,19 +2169,28 @@ LIMIT :limit;
 -- gives: total integer, ready integer, waiting integer, later integer, scope integer, held integer, blocked integer,
 --   in_review integer, next_expiry instant, next_due instant
 SELECT count(tasks.id) AS total, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND NOT
-    (tasks.parked != '' AND (tasks.parked_until IS NULL OR tasks.parked_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))))
-    THEN 1 ELSE 0 END), 0) AS ready, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies > 0)
-    THEN 1 ELSE 0 END), 0) AS waiting, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0
-    AND tasks.parked != '' AND (tasks.parked_until IS NULL OR tasks.parked_until > strftime('%Y-%m-%dT%H:%M:%fZ',
-    'now')) AND NOT (tasks.parked = 'scope' AND (tasks.parked_until IS NULL OR tasks.parked_until >
+    (tasks.parked != '' AND (tasks.parked_until IS NULL OR tasks.parked_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+    OR tasks.ask_id IS NOT NULL AND (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now')) IS NOT NULL)) THEN 1 ELSE 0 END), 0) AS ready, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND
+    tasks.unmet_dependencies > 0) THEN 1 ELSE 0 END), 0) AS waiting, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND
+    tasks.unmet_dependencies = 0 AND (tasks.parked != '' AND (tasks.parked_until IS NULL OR tasks.parked_until >
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) OR tasks.ask_id IS NOT NULL AND (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now')) IS NOT NULL) AND NOT (tasks.parked = 'scope' AND (tasks.parked_until IS NULL OR tasks.parked_until >
     strftime('%Y-%m-%dT%H:%M:%fZ', 'now')))) THEN 1 ELSE 0 END), 0) AS later, coalesce(sum(CASE WHEN (tasks.status =
     'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = 'scope' AND (tasks.parked_until IS NULL OR
     tasks.parked_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))) THEN 1 ELSE 0 END), 0) AS scope, coalesce(sum(CASE WHEN
     (tasks.status = 'IN_PROGRESS') THEN 1 ELSE 0 END), 0) AS held, coalesce(sum(CASE WHEN (tasks.status = 'BLOCKED')
     THEN 1 ELSE 0 END), 0) AS blocked, coalesce(sum(CASE WHEN (tasks.status = 'IN_REVIEW') THEN 1 ELSE 0 END), 0) AS
     in_review, min(CASE WHEN (tasks.status = 'IN_PROGRESS') THEN tasks.lease_until END) AS next_expiry, min(CASE WHEN
-    (tasks.parked != '' AND (tasks.parked_until IS NULL OR tasks.parked_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')))
-    THEN tasks.parked_until END) AS next_due
+    (tasks.parked != '' AND (tasks.parked_until IS NULL OR tasks.parked_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+    OR tasks.ask_id IS NOT NULL AND (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now')) IS NOT NULL) THEN tasks.parked_until END) AS next_due
 FROM tasks
 WHERE tasks.role_boundary = :role AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) AND (tasks.status NOT
     IN ('DONE', 'CANCELLED'));
@@ -2173,8 +2211,12 @@ WHERE tasks.parked != '') AS due, strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS now;
 -- gives: work boolean
 SELECT (EXISTS (SELECT 1
 FROM tasks
-WHERE tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' AND tasks.role_boundary = :role AND
-    (CAST(:project AS TEXT) IS NULL OR tasks.project = :project))) OR (EXISTS (SELECT 1
+WHERE tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' AND NOT (tasks.ask_id IS NOT NULL AND
+    (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now')) IS NOT NULL) AND tasks.role_boundary = :role AND (CAST(:project AS TEXT) IS NULL OR tasks.project =
+    :project))) OR (EXISTS (SELECT 1
 FROM tasks
 WHERE tasks.status = 'IN_PROGRESS' AND tasks.lease_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND
     tasks.role_boundary = :role AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project))) OR (EXISTS (SELECT 1
@@ -3032,7 +3074,8 @@ RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, 
 --   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
 --   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
 --   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
-UPDATE asks SET state='open', handled_at=NULL, seen_at=NULL, seen_by=NULL
+UPDATE asks SET state='open', handled_at=NULL, seen_at=NULL, seen_by=NULL, taken_by=NULL, taken_session_id=NULL,
+    taken_until=NULL
 WHERE asks.id = :ask_id AND asks.state = 'answered' AND asks.delivered_seq = asks.response_seq
 RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, step_no, dedup_key, blocking, title,
     detail, next_step, impact, next_after, options, context, asked_by, session_id, state, revision, snoozed_until,
@@ -3401,11 +3444,11 @@ RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, 
 
 -- name: ask_let_go
 -- why: Whoever claims the task that it brings acts on it from now on: nothing of an own take, or of one that is past.
--- takes: ask_id text, agent text
+-- takes: ask_id text, reader text
 -- gives: nothing
 UPDATE asks SET taken_by=NULL, taken_session_id=NULL, taken_until=NULL
 WHERE asks.id = :ask_id AND (asks.handled_at IS NULL OR asks.taken_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') OR
-    asks.taken_by = :agent);
+    coalesce(asks.taken_session_id, asks.taken_by) = :reader);
 
 -- name: asks_let_go
 -- why: Sessions that are over act on nothing any more.
