@@ -66,8 +66,8 @@ def row(call: Call, **wanted: Any) -> None:
     """Write one row; a row or a board that is not there is made, without --revision. What is not given stays.
 
     --status blocked asks the human: --owner, --impact, --next-step, and --option for a decision or an approval. Any
-    other status ends that: --response says which response was acted on, --outcome what came of it. Exit 4 when somebody
-    changed the row, or the human spoke again.
+    other status ends that: --response says which response was acted on (a must if there is one), --outcome what came
+    of it. Exit 4 when somebody changed the row, or the human spoke again.
     """
     with call.board() as board:
         call.show(board.board_row(**asked(**wanted)))

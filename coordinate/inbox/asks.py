@@ -7,6 +7,7 @@ as functions on a row; a row is blocked exactly while it has a live ask, and the
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -561,16 +562,18 @@ def close_for_row(
     """Close the live ask of a row: `reason` is done (leaving blocked), superseded (the next step) or withdrawn.
 
     Nothing closes over a response that the caller was not handed (`UnreadAnswer` with the waiting text), other than the
-    one that `response_seq` names (`AnswerChanged`), or that another acts on (`Held`); an answered decision or approval
-    needs an `outcome`. An ask without a response closes as withdrawn when `done` was meant. Closing as done is refused
-    for a `clarify`, which is advanced or withdrawn.
+    one that `response_seq` names (`AnswerChanged`), or that another acts on (`Held`); with a response it must name one
+    (`InvalidInput`), and an answered decision or approval needs an `outcome`. An ask without a response closes as
+    withdrawn when `done` was meant. Closing as done is refused for a `clarify`, which is advanced or withdrawn.
     """
     assert reason in CLOSE_REASONS
+    readers = [reader(agent, session)]
     if reason == "done" and ask.handled_at is None:
         reason = "withdrawn"
     if reason == "done":
         refuse_clarify(find(tx, ask.id))
-    readers = [reader(agent, session)]
+    if ask.handled_at is not None and response_seq is None:
+        raise why_not_finished(tx, ask.id, readers) or _unnamed(find(tx, ask.id))
     return closed(tx, ask, reason=reason, response_seq=response_seq, outcome=outcome, agent=agent, readers=readers)
 
 
@@ -655,12 +658,28 @@ def unread(tx: Tx, ask_id: str, response_seq: int | None) -> CoordinateError:
         return AnswerChanged(
             f"the human spoke again: {row.id} has response {row.response_seq}, not {response_seq}", hint=hint, **facts
         )
-    said = ", ".join(repr(part) for part in (row.response_choice, row.response_text) if part) or row.response_kind
     return UnreadAnswer(
-        f"{row.response_by} answered {row.id}, and the answer waits to be read: {said}",
+        f"{row.response_by} answered {row.id}, and the answer waits to be read: {_words(row)}",
         hint=hint,
         **facts,
     )
+
+
+def _unnamed(row: Row) -> CoordinateError:
+    """Whoever ends the human's turn says which of their responses that is for."""
+    return inputs.refuse(
+        "response_seq",
+        f"{row.response_by} answered {row.id} (response {row.response_seq}): {_words(row)}; say that this is the one"
+        " that you acted on",
+        hint=f"name it: response_seq={row.response_seq}, on the command line --response {row.response_seq}",
+        ask_id=row.id,
+        response_seq=row.response_seq,
+    )
+
+
+def _words(row: Row) -> str:
+    """What a response says, in one line."""
+    return ", ".join(repr(part) for part in (row.response_choice, row.response_text) if part) or str(row.response_kind)
 
 
 def why_not_finished(
@@ -680,7 +699,8 @@ def held(row: Row) -> Held:
     """Another says to be acting on the response."""
     until = leases.when(row.taken_until)
     session = row.taken_session_id
-    ends = f"; if that session is dead, end it: coordinate agent end --session {session}" if session else ""
+    call = f"coordinate agent end --session {session} --agent {shlex.quote(str(row.taken_by))}"
+    ends = f"; if that session is dead, end it: {call}" if session else ""
     return Held(
         f"{row.taken_by} acts on {row.id}" + (f" in session {session}" if session else "") + f" until {until}",
         hint=f"leave it to them, or take it when that time is over{ends}",

@@ -129,10 +129,10 @@ def board_row(
     `blocked` is the human's turn and opens an ask: `next_step`, `action_owner` (decision, task or approval), `impact`,
     and 2 to 4 `options` of a decision or an approval say what is to be done, in this call. Blocked again with other
     words revises the ask, and what the human did stays. Any other status ends the turn and acknowledges the response:
-    `response_seq` names the one that was acted on, `outcome` says what came of it (a must for a decision or an
-    approval). Refused with `AnswerChanged` when the human spoke again, with `UnreadAnswer` when the caller was not
-    handed it; a clarification is advanced or revised. Without a response the ask is withdrawn. A write to an archived
-    board brings it back.
+    `response_seq` names the one that was acted on (a must where there is one), `outcome` says what came of it (a must
+    for a decision or an approval). Refused with `AnswerChanged` when the human spoke again, with `UnreadAnswer` when
+    the caller was not handed it; a clarification is advanced or revised. Without a response the ask is withdrawn. A
+    write to an archived board brings it back.
     """
     given = _checked(
         GivenRow(
@@ -181,8 +181,8 @@ def board_advance(
     """Set the human's next step on a row: the one before is closed and stays readable, the new one starts with nothing.
 
     Both revisions must be the current ones. Of several at once exactly one wins; the others get `OutdatedRevision` with
-    the current numbers and write nothing. A response to the step before must have been seen: `response_seq` names it,
-    else `AnswerChanged` or `UnreadAnswer`. `outcome` says what came of it (a must for a decision or an approval). The
+    the current numbers and write nothing. A response to the step before must have been seen, and `response_seq` name
+    it, else `AnswerChanged` or `UnreadAnswer`. `outcome` says what came of it (a must for a decision or an approval). The
     row may stand anywhere before; `context` stays unless given.
     """
     given = _checked(

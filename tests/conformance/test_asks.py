@@ -696,7 +696,7 @@ def test_whoever_comes_after_a_session_that_died_is_told_how_to_go_on(
     for call in calls:
         with refused(board_url, Held, f"alice .*{died}.* until .*Z") as caught:
             call()
-        assert f"coordinate agent end --session {died}" in caught.value.hint
+        assert f"coordinate agent end --session {died} --agent alice" in caught.value.hint  # whoever is told it
     board.end_session(session=died)
     calls[0]()
     calls[1]()

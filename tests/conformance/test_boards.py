@@ -414,6 +414,36 @@ def test_leaving_blocked_after_the_human_spoke_again_is_refused(
     assert caught.value.facts["response_seq"] == 2
 
 
+@pytest.mark.parametrize("verb", ["board_row", "board_advance", "board_upsert"])
+def test_whoever_ends_a_turn_names_the_response_that_they_acted_on(
+    release: Coordinator, board_url: str, verb: str
+) -> None:
+    """Statement 9: a row that was left without a number could be left over a word that came in between."""
+    ask = ask_of(release, "Name")
+    release.respond(ask=ask, choice="heron", text="or crane", agent="ann")
+    row = row_of(release, "Name")
+    ends: dict[str, Any] = {
+        "board_row": {"label": "Name", "expected_revision": row.revision, "status": "partial", "outcome": "heron"},
+        "board_advance": STEP
+        | {"label": "Name", "expected_revision": row.revision, "outcome": "x", "board_version": version(release)},
+        "board_upsert": {
+            "rows": [
+                GivenRow("Docs"),
+                GivenRow("API"),
+                GivenRow("Name", revision=row.revision, status="done", outcome="heron"),
+            ],
+            "board_version": version(release),
+        },
+    }
+    with refused(board_url, UnreadAnswer):
+        getattr(release, verb)(title=TITLE, **ends[verb])
+    release.pending()
+    with refused(board_url, InvalidInput, rf"ann answered {ask} \(response 1\): 'heron', 'or crane'") as caught:
+        getattr(release, verb)(title=TITLE, **ends[verb])
+    assert (caught.value.facts["field"], caught.value.facts["response_seq"]) == ("response_seq", 1)
+    assert "--response 1" in caught.value.hint
+
+
 def test_a_turn_is_ended_by_who_was_handed_the_response_and_by_nobody_while_another_acts_on_it(
     release: Coordinator, board_url: str
 ) -> None:
@@ -565,10 +595,10 @@ def test_advancing_over_a_decision_says_what_came_of_it(release: Coordinator, bo
     release.respond(ask=ask, choice="heron", agent="ann")
     seq = collected(release, ask).response_seq
     step: dict[str, Any] = STEP | {"title": TITLE, "label": "Name", "expected_revision": 1, "board_version": 1}
-    for given in ({}, {"response_seq": seq}, {"response_seq": seq, "outcome": " "}):
+    for given in ({}, {"outcome": " "}):
         with refused(board_url, InvalidInput, f"{ask} is a decision"):
-            release.board_advance(**step, **given)
-    release.board_advance(**step, outcome="heron it is")
+            release.board_advance(**step, response_seq=seq, **given)
+    release.board_advance(**step, response_seq=seq, outcome="heron it is")
 
 
 def test_what_is_not_there_does_not_advance(release: Coordinator, board_url: str) -> None:
