@@ -182,8 +182,8 @@ def board_advance(
 
     Both revisions must be the current ones. Of several at once exactly one wins; the others get `OutdatedRevision` with
     the current numbers and write nothing. A response to the step before must have been seen, and `response_seq` name
-    it, else `AnswerChanged` or `UnreadAnswer`. `outcome` says what came of it (a must for a decision or an approval). The
-    row may stand anywhere before; `context` stays unless given.
+    it, else `AnswerChanged` or `UnreadAnswer`. `outcome` says what came of it (a must for a decision or an approval).
+    The row may stand anywhere before; `context` stays unless given.
     """
     given = _checked(
         GivenRow(
