@@ -202,8 +202,8 @@ class Coordinator:
     # --- inbox: what a human does
     respond = write(asked.respond)
     withdraw_response = write(asked.withdraw_response)
-    snooze = write(asks.snooze)
-    wake = write(asks.wake)
+    snooze = write(asked.snooze)
+    wake = write(asked.wake)
     dismiss = write(asked.dismiss)
     annotate = write(deliveries.annotate)
     withdraw_annotation = write(deliveries.withdraw_annotation)

@@ -67,6 +67,7 @@ def ask(call: Call, blocking: bool, **wanted: Any) -> None:
 @ask_argument
 @click.option("--title", help="The ask in one line.")
 @in_words
+@click.option("--timeout", "timeout_seconds", type=DURATION, help="From now on: unanswered for so long it expires.")
 @click.option("--expected-revision", type=int, metavar="N", help="Only if it stands at this revision still.")
 def revise(call: Call, ask: str, **wanted: Any) -> None:
     """Put an ask in other words; what is left away stays. What was answered before counts as outdated."""

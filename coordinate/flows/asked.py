@@ -10,11 +10,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from coordinate import inputs, leases
 from coordinate.db.engine import Row, Tx
-from coordinate.errors import AskOpen, Held, InvalidState
+from coordinate.errors import AskOpen, Closed, Held, InvalidState
 from coordinate.fleet import agents
 from coordinate.inbox import asks, deliveries, responses
 from coordinate.inputs import Json
@@ -88,7 +89,8 @@ def ask(
     that was answered); what a task waits for is superseded by a question alone, which is blocking too. `dedup_key`
     makes a retry in the same words harmless while that ask lives: once it is answered the answer comes back, and the
     task stays held. Other words under it are refused (`AlreadyAsked`).
-    `timeout_seconds` (to one year) lets it expire without an answer.
+    `timeout_seconds` (to one year) lets it expire without an answer; it is about the human's first word, and a human
+    who spoke in time (a clarification too) is waited for without end.
     """
     agent = inputs.agent(agent)
     content = asks.content_of(
@@ -112,6 +114,7 @@ def ask(
     blocking = inputs.flag(blocking, "blocking")
     if blocking and (task is None or kind != "question"):
         raise inputs.refuse("blocking", "only a question about a task is blocking", hint="name the task by its handle")
+    _end_what_is_over(tx, None if task is None else _about(task), project, dedup_key, supersedes)
     on = None if task is None else story.find(tx, _about(task), lock=True)
     if on is not None and on.status in FINAL:
         raise claims.wrong_state(on, "ask")
@@ -153,6 +156,22 @@ def ask(
     if on is not None:
         tx.run("task_ask", task_id=on.id, ask_id=row.id)
     return Asked(asks.ask_of(row), already=False)
+
+
+def _end_what_is_over(
+    tx: Tx, task_id: str | None, project: str | None, dedup_key: str | None, supersedes: str | None
+) -> None:
+    """What nobody answered in time is in the way of no ask, neither in its place nor under its key; before any lock."""
+    about = None if task_id is None else story.find(tx, task_id)
+    found = [
+        asks.twin(tx, about.project if about is not None else project or "default", dedup_key),
+        None if about is None else tx.one("ask_at", surface="task", surface_id=about.id),
+        None if supersedes is None else asks.find(tx, supersedes),
+    ]
+    for row in {row.id: row for row in found if row is not None and asks.may_be_over(row)}.values():
+        over = _expire(tx, row.id)
+        if over is not None and supersedes is not None and over.id == inputs.ask_id(supersedes):
+            raise _ended(over)
 
 
 def _about(task: str | Claim) -> str:
@@ -223,6 +242,7 @@ def revise(
     next_after: str | None = None,
     options: Sequence[Json | str] | None = None,
     context: str | None = None,
+    timeout_seconds: int | None = None,
     expected_revision: int | None = None,
     agent: str = "",
     session: str | None = None,
@@ -230,12 +250,15 @@ def revise(
     """Put an ask in other words; what is absent stays. The revision counts up, unless nothing differs.
 
     A response to the earlier words stays and is marked `outdated`; a clarification that was handed over is answered by
-    the new words, and it is the human's turn again. Raises `OutdatedRevision` when `expected_revision` is not the
-    current one, `Held` while another acts on the response, `Closed`, `NotFound`.
+    the new words, and it is the human's turn again, without end, for they spoke in time. `timeout_seconds` (to one
+    year) gives it that long from now, also where no word differs. Raises `OutdatedRevision` when `expected_revision` is
+    not the current one, `Held` while another acts on the response, `Closed`, `NotFound`.
     """
     agent = inputs.agent(agent)
     if expected_revision is not None:
         inputs.integer(expected_revision, "expected_revision", least=1, most=inputs.BIGINT_MAX)
+    if timeout_seconds is not None:
+        inputs.integer(timeout_seconds, "timeout_seconds", least=1, most=inputs.DELAY_SECONDS_MAX)
     words = {
         "title": title,
         "detail": detail,
@@ -252,7 +275,15 @@ def revise(
             hint="put it in other words there: coordinate board row TITLE LABEL",
             ask_id=before.id,
         )
-    row, changed = asks.revised(tx, before, expected_revision=expected_revision, agent=agent, session=session, **words)
+    row, changed = asks.revised(
+        tx,
+        before,
+        expected_revision=expected_revision,
+        timeout_seconds=timeout_seconds,
+        agent=agent,
+        session=session,
+        **words,
+    )
     if changed and row.handled_at is None:
         _follow(tx, on, before, row, agent=agent)
     return asks.ask_of(asks.find(tx, row.id))
@@ -289,7 +320,7 @@ def respond(
     """
     said = responses.said_of(kind=kind, text=text, choice=choice, context=context, revision=revision)
     action = responses.action_of(client_id, client_seq, action_id)
-    on, before = _locked(tx, ask)
+    on, before = _rows(tx, ask)
     done = responses.responded(tx, before, said, action, agent=agent, session=session)
     return _followed(tx, on, before, done, asks.speaker(agent))
 
@@ -337,15 +368,34 @@ def withdraw_response(
     """A human takes a response back, as long as nobody was handed it: the ask is open again, its task BLOCKED.
 
     A task that is held again by now waits when that hold ends; about one that was cancelled nothing is asked any more.
+    A time for an answer that is over by then ends nothing any more: the ask waits without end.
     Against a pickup at the same moment exactly one of the two happens. Raises `AlreadySeen`, `AlreadyDecided` when the
     board has acted on it, or an approval's task is done, `Closed`. Where there is nothing to take back it answers
     `already`.
     """
     action = responses.action_of(client_id, client_seq, action_id)
-    on, before = _locked(tx, ask)
+    on, before = _rows(tx, ask) if action.action_id else _locked(tx, ask)
     decided = on is not None and on.status == DONE and before.action_owner == "approval"
     done = responses.taken_back(tx, before, action, decided=decided, agent=agent, session=session)
     return _followed(tx, on, before, done, asks.speaker(agent))
+
+
+def snooze(tx: Tx, *, ask: str, until: datetime, agent: str = "") -> Ask:
+    """Put an open ask out of the human's sight until a moment in the future; it stays listed, and any response ends it.
+
+    Raises `InvalidState` when it is not open, `Closed` (also when its time is over, which ends it).
+    """
+    until = inputs.instant(until, "until")
+    clock = tx.one("clock")
+    assert clock is not None
+    if until <= clock.now:
+        raise inputs.refuse("until", "until lies in the past", hint="name a moment to come, or wake it")
+    return asks.snoozed(tx, _locked(tx, ask)[1], until=until, agent=agent)
+
+
+def wake(tx: Tx, *, ask: str, agent: str = "") -> Ask:
+    """Bring a snoozed ask back into sight; one that is awake stays as it is. Raises `InvalidState`, `Closed`."""
+    return asks.snoozed(tx, _locked(tx, ask)[1], until=None, agent=agent)
 
 
 # --- what agents do with it -------------------------------------------------------------------------------------------
@@ -443,13 +493,15 @@ def dismiss(tx: Tx, *, ask: str, reason: str = "", agent: str = "") -> Ask:
 
 def expire_asks(tx: Tx, *, limit: int) -> list[str]:
     """Close a batch of asks whose time is over, recorded as a time-out and never as the human's no; their ids."""
-    over = []
-    for due in tx.all("asks_due", limit=limit):
-        on, before = _locked_to_close(tx, due.id)
-        row = asks.expired(tx, due.id)
-        if row is not None:
-            _follow(tx, on, before, row, agent="system")
-            over.append(str(row.id))
+    ended = [_expire(tx, due.id) for due in tx.all("asks_due", limit=limit)]
+    return [str(row.id) for row in ended if row is not None]
+
+
+def end_if_over(tx: Tx, on: Row | None, before: Row) -> Row | None:
+    """End a locked ask that nobody answered in time, with what follows for its task; None while it goes on."""
+    over = asks.expired(tx, before.id) if asks.may_be_over(before) else None
+    if over is not None:
+        _follow(tx, on, before, over, agent="system")
     return over
 
 
@@ -467,29 +519,48 @@ def _beside_a_task(row: Row | Ask) -> bool:
     return row.surface == "alone" and str(row.surface_id).startswith("TASK-")
 
 
-def _locked(tx: Tx, ask: str) -> tuple[Row | None, Row]:
+def _rows(tx: Tx, ask: str) -> tuple[Row | None, Row]:
     """The task that an ask hangs on and the ask, locked in this order."""
     on = _task_under(tx, ask)
     return on, asks.find(tx, ask, lock=True)
 
 
-def _locked_to_close(tx: Tx, ask: str) -> tuple[Row | None, Row]:
+def _rows_to_close(tx: Tx, ask: str) -> tuple[Row | None, Row]:
     """The same, and before them the board's row that the ask makes blocked: its writers lock it before the ask."""
     row = asks.find(tx, ask)
     if row.surface == "row":
         tx.one("board_row_lock", row_id=row.surface_id)
-    return _locked(tx, ask)
+    return _rows(tx, ask)
+
+
+def _locked(tx: Tx, ask: str, rows: Callable[[Tx, str], tuple[Row | None, Row]] = _rows) -> tuple[Row | None, Row]:
+    """What a verb acts on; an ask whose time is over ends here, and the verb is told so."""
+    on, before = rows(tx, ask)
+    if (over := end_if_over(tx, on, before)) is not None:
+        raise _ended(over)
+    return on, before
+
+
+def _locked_to_close(tx: Tx, ask: str) -> tuple[Row | None, Row]:
+    return _locked(tx, ask, _rows_to_close)
+
+
+def _expire(tx: Tx, ask: str) -> Row | None:
+    on, before = _rows_to_close(tx, ask)
+    return end_if_over(tx, on, before)
+
+
+def _ended(over: Row) -> Closed:
+    """Too late: the ask has ended, and that is written whatever is refused."""
+    refused = asks.is_closed(over)
+    refused.keeps_changes = True
+    return refused
 
 
 def _followed(tx: Tx, on: Row | None, before: Row, done: Responded | None, agent: str) -> Responded:
     """What a response did, once task or row have followed. After the ask's time it did nothing, and the ask ends."""
     if done is None:
-        over = asks.expired(tx, before.id)
-        if over is not None:
-            _follow(tx, on, before, over, agent="system")
-        refused = asks.is_closed(over or asks.find(tx, before.id))  # a sweep may have come between
-        refused.keeps_changes = True
-        raise refused
+        raise _ended(end_if_over(tx, on, before) or asks.find(tx, before.id))  # a sweep may have come between
     if done.already:
         return done
     _follow(tx, on, before, done.ask, agent=agent)

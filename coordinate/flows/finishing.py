@@ -222,6 +222,8 @@ def unblock(tx: Tx, *, task: str, note: str = "", withdraw_ask: bool = False, ag
     if row.status == BLOCKED and row.ask_id is not None:
         waits_for = asks.find(tx, row.ask_id, lock=True)
         if waits_for.state == "open" and waits_for.blocking:
+            if asked.end_if_over(tx, row, waits_for) is not None:  # which puts it back into the queue by itself
+                return story.task_of(tx, story.find(tx, row.id))
             if not withdraws:
                 raise asked.waits(row.id, waits_for, "answer that, or withdraw it along: --withdraw-ask")
             asked.withdrawn_along(tx, waits_for, f"{row.id} was unblocked", agent)

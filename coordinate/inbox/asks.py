@@ -238,13 +238,20 @@ def _another(row: Row, what: str, hint: str) -> AlreadyAsked:
 
 
 def revised(
-    tx: Tx, before: Row, *, expected_revision: int | None = None, agent: str, session: str | None, **words: Any
+    tx: Tx,
+    before: Row,
+    *,
+    expected_revision: int | None = None,
+    timeout_seconds: int | None = None,
+    agent: str,
+    session: str | None,
+    **words: Any,
 ) -> tuple[Row, bool]:
     """Other words for a locked ask, those that are None staying; the second answer is False when nothing differs.
 
     An earlier response stays and counts as outdated. A clarification that was handed over is answered by the new
-    words, so that the ask is open again. Raises `OutdatedRevision`, `Closed`, `Held` while another acts on the
-    response.
+    words, so that the ask is open again, without end unless it is given new time. Raises `OutdatedRevision`, `Closed`,
+    `Held` while another acts on the response.
     """
     _refuse_closed(before)
     if expected_revision is not None and before.revision != expected_revision:
@@ -257,47 +264,38 @@ def revised(
     now = {name: getattr(before, name) for name in WORDS}
     wanted = now | {name: value for name, value in words.items() if value is not None}
     content = content_of(kind=before.kind, action_owner=before.action_owner, **wanted)
-    if content.words == now:
+    reworded = content.words != now
+    if not reworded and timeout_seconds is None:
         return before, False
-    readers = [reader(agent, session)]
-    row = tx.one("ask_revise", ask_id=before.id, folded=content.folded, readers=readers, **content.words)
+    row = tx.one(
+        "ask_revise",
+        ask_id=before.id,
+        folded=content.folded,
+        reworded=int(reworded),
+        timeout_seconds=timeout_seconds,
+        readers=[reader(agent, session)],
+        **content.words,
+    )
     if row is None:
         raise held(before)
-    if row.handled_at is not None and row.delivered_seq == row.response_seq:
+    if reworded and row.handled_at is not None and row.delivered_seq == row.response_seq:
         said = tx.one("ask", ask_id=row.id)
         if said is not None and said.response_kind == "clarify":
-            row = tx.one("ask_again", ask_id=row.id)
+            row = tx.one("ask_again", ask_id=row.id, timeout_seconds=timeout_seconds)
             assert row is not None
     record(tx, row, "ask.revised", agent=agent, revision=row.revision)
     return row, True
 
 
-def snooze(tx: Tx, *, ask: str, until: datetime, agent: str = "") -> Ask:
-    """Put an open ask out of the human's sight until a moment in the future; it stays listed, and any response ends it.
-
-    Raises `InvalidState` when it is not open.
-    """
-    until = inputs.instant(until, "until")
-    clock = tx.one("clock")
-    assert clock is not None
-    if until <= clock.now:
-        raise inputs.refuse("until", "until lies in the past", hint="name a moment to come, or wake it")
-    return _set_snooze(tx, ask, until, "ask.snoozed", agent)
-
-
-def wake(tx: Tx, *, ask: str, agent: str = "") -> Ask:
-    """Bring a snoozed ask back into sight; one that is awake stays as it is. Raises `InvalidState`."""
-    return _set_snooze(tx, ask, None, "ask.woken", agent)
-
-
-def _set_snooze(tx: Tx, ask: str, until: datetime | None, event_type: str, agent: str) -> Ask:
+def snoozed(tx: Tx, before: Row, *, until: datetime | None, agent: str) -> Ask:
+    """A locked ask sleeps until then, or is awake. Raises `InvalidState` when it is not open, `Closed`."""
     by = speaker(agent)
-    before = find(tx, ask, lock=True)
     row = tx.one("ask_snooze", ask_id=before.id, until=until)
     if row is None:
         raise _not_open(before)
     if before.snoozed_until != until:
-        record(tx, row, event_type, agent=by, until=None if until is None else leases.when(until))
+        past, shown = ("woken", None) if until is None else ("snoozed", leases.when(until))
+        record(tx, row, f"ask.{past}", agent=by, until=shown)
         tx.announce("asked")
     return ask_of(row)
 
@@ -365,6 +363,11 @@ def expired(tx: Tx, ask_id: str) -> Row | None:
     return row
 
 
+def may_be_over(row: Row) -> bool:
+    """Whether an ask ends by its time: only the database can tell whether that has come."""
+    return row.state == "open" and row.expires_at is not None
+
+
 def record_closed(tx: Tx, row: Row, agent: str) -> None:
     record(tx, row, "ask.closed", agent=agent, reason=row.close_reason, outcome=row.outcome)
     tx.announce("answered")
@@ -395,7 +398,7 @@ def look(tx: Tx, *, ask: str) -> tuple[Ask, bool]:
     """An ask as it stands, and whether its time is over without an answer."""
     row, clock = find(tx, ask), tx.one("clock")
     assert clock is not None
-    return ask_of(row), row.state == "open" and row.expires_at is not None and row.expires_at <= clock.now
+    return ask_of(row), may_be_over(row) and row.expires_at <= clock.now
 
 
 def unanswered(tx: Tx, task_id: str) -> Ask | None:

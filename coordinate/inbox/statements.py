@@ -8,7 +8,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Select, and_, case, cast, exists, func, insert, or_, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Select,
+    Text,
+    and_,
+    case,
+    cast,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from coordinate.db.portable import (
     BIGINT,
@@ -113,6 +127,14 @@ add(
     "The live ask that a retry means.",
     _shown().where(a.project == given_text("project"), a.dedup_key == given_text("dedup_key"), _LIVE),
 )
+
+
+def _time_or(else_: Any) -> ColumnElement[Any]:
+    """When the time is over that is given from now on; else as it says."""
+    seconds = given_integer("timeout_seconds")
+    return case((cast(seconds, BigInteger).is_not(None), plus_seconds(None, seconds)), else_=else_)
+
+
 add(
     "ask_insert",
     "A new ask, unless one lives in its place or under its key: the two partial unique indexes decide.",
@@ -138,13 +160,7 @@ add(
         context=given_text("context"),
         asked_by=given_text("asked_by"),
         session_id=given_text("session"),
-        expires_at=case(
-            (
-                cast(given_integer("timeout_seconds"), BigInteger).is_not(None),
-                plus_seconds(None, given_integer("timeout_seconds")),
-            ),
-            else_=const(None),
-        ),
+        expires_at=_time_or(const(None)),
         folded=given_text("folded"),
         created_at=now(),
         updated_at=now(),
@@ -152,7 +168,7 @@ add(
 )
 add(
     "ask_revise",
-    "Other words for a locked ask, whose response no other acts on.",
+    "Other words for a locked ask, or another time, where no other acts on its response.",
     update(asks)
     .where(_THIS, _LIVE, or_(a.handled_at.is_(None), _FREE))
     .values(
@@ -164,7 +180,8 @@ add(
         options=given_json("options"),
         context=given_text("context"),
         folded=given_text("folded"),
-        revision=a.revision + const(1),
+        revision=a.revision + given_integer("reworded"),
+        expires_at=_time_or(a.expires_at),
         updated_at=now(),
     )
     .returning(*_ASK),
@@ -173,10 +190,10 @@ _NOT_TAKEN = {"taken_by": const(None), "taken_session_id": const(None), "taken_u
 _unseen = {"seen_at": const(None), "seen_by": const(None)}
 add(
     "ask_again",
-    "A clarification that was handed over is answered by other words: the human's turn again.",
+    "A clarification that was handed over is answered by other words: the human's turn again, who spoke in time.",
     update(asks)
     .where(_THIS, a.state == const("answered"), a.delivered_seq == a.response_seq)
-    .values(state=const("open"), handled_at=const(None), **_unseen, **_NOT_TAKEN)
+    .values(state=const("open"), handled_at=const(None), expires_at=_time_or(const(None)), **_unseen, **_NOT_TAKEN)
     .returning(*_ASK),
 )
 _other = asks.alias("other")
@@ -283,13 +300,14 @@ add(
 )
 add(
     "ask_take_back",
-    "The human takes a response back, as long as nobody was handed it.",
+    "The human takes a response back, as long as nobody was handed it; a time that is over meanwhile ends nothing.",
     update(asks)
     .where(_THIS, _LIVE, a.handled_at.is_not(None), a.delivered_seq < a.response_seq)
     .values(
         state=const("open"),
         response_seq=a.response_seq + const(1),
         handled_at=const(None),
+        expires_at=case((a.expires_at > now(), a.expires_at), else_=const(None)),
         updated_at=now(),
         **_unseen,
     )
@@ -584,7 +602,9 @@ _filters = (
     a.number > given_integer("after"),
 )
 _page = (a.number, given_integer("limit"))
-_of_state = optional(a.state, given_text("state"))
+# What nobody answered in time is not open any more, though nothing has come by yet that writes so.
+_any_state = cast(given_text("state"), Text()).is_(None)
+_of_state = or_(_any_state, and_(a.state == given_text("state"), or_(a.state != const("open"), _IN_TIME)))
 
 
 def _list(*conditions: Any) -> Any:
@@ -607,7 +627,7 @@ add(
 )
 add("asks_attention", "A page of what needs the human now.", _list(_ATTENTION))
 add("asks_told", "A page of what agents tell, and nobody has dismissed.", _list(_TOLD))
-add("asks_snoozed", "A page of what sleeps.", _list(_LIVE, a.state == const("open"), ~_AWAKE))
+add("asks_snoozed", "A page of what sleeps.", _list(_LIVE, a.state == const("open"), _IN_TIME, ~_AWAKE))
 add("asks_unhandled", "A page of what humans have finished with, and agents have not.", _list(_ANSWERED))
 add(
     "asks_unseen",
@@ -646,7 +666,7 @@ add(
     "asks_open_count",
     "How many asks of a project wait for the human.",
     select(func.count(a.number, type_=BIGINT).label("count")).where(
-        _LIVE, a.state == const("open"), _QUESTION, optional(a.project, given_text("project"))
+        _LIVE, a.state == const("open"), _IN_TIME, _QUESTION, optional(a.project, given_text("project"))
     ),
 )
 add(

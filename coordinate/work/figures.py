@@ -154,7 +154,7 @@ def why(tx: Tx, *, task: str) -> Why:
         said += "; the lease is past, so the next claim takes it back" if past else ""
         reasons = [Reason("expired" if past else "held", said, f"{row.id}@{row.attempt}", row.lease_until)]
     elif row.status == BLOCKED_STATUS and row.ask_id:
-        reasons = [Reason("ask", f"a human has to answer {row.ask_id}: coordinate inbox show {row.ask_id}", row.ask_id)]
+        reasons = [_waits_for_a_human(tx, row.ask_id, now)]
     elif row.status == BLOCKED_STATUS:
         last = [note for note in tx.all("notes_of", task_id=row.id, before=None, limit=20) if note.note_type]
         cause = next((note.content for note in last if note.note_type in ("BLOCKED", "SYSTEM")), "no reason was given")
@@ -169,6 +169,16 @@ def why(tx: Tx, *, task: str) -> Why:
     if ready:
         reasons = [Reason("ready", f"nothing: the next claim of role {row.role_boundary} in its turn takes it", row.id)]
     return Why(row.id, ready, row.status, tuple(reasons))
+
+
+def _waits_for_a_human(tx: Tx, ask_id: str, now: datetime) -> Reason:
+    asked = tx.one("ask", ask_id=ask_id)
+    ends = None if asked is None or asked.handled_at is not None else asked.expires_at
+    if ends is not None and ends <= now:
+        said = f"nobody answered {ask_id} in time; the next sweep puts it back: coordinate sweep"
+    else:
+        said = f"a human has to answer {ask_id}: coordinate inbox show {ask_id}"
+    return Reason("ask", said, ask_id, ends)
 
 
 def _why_todo(tx: Tx, row: Row, now: datetime) -> list[Reason]:

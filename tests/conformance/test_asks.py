@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -993,6 +993,101 @@ def test_a_response_after_the_time_is_told_so_and_ends_the_ask(
         ended = board.show_ask(ask=ask).ask
         assert (ended.close_reason, ended.response_seq) == ("expired", 0)
     assert board.view(task="TASK-1").task.status == "TODO"
+
+
+def test_a_human_who_asked_back_in_time_is_waited_for_without_end(
+    board: Coordinator, ann: Coordinator, board_url: str
+) -> None:
+    """What they said was no time-out; new time is given by who asks."""
+    board.dispatch(title="Draw the logo", role="worker")
+    board.ask(**COLOUR, task=claimed(board), blocking=True, timeout_seconds=600)
+    ann.respond(ask="ASK-1", kind="clarify", text="which logo?")
+    handed(board)
+    age(board_url, 601)
+    assert board.revise(ask="ASK-1", detail="the small one").expires_at is None
+    assert (board.sweep().asks, board.view(task="TASK-1").task.status) == ((), "BLOCKED")
+    ann.respond(ask="ASK-1", kind="clarify", text="on which ground?")
+    handed(board)
+    assert board.revise(ask="ASK-1", detail="on white", timeout_seconds=600).expires_at is not None
+    assert said(ann.respond(ask="ASK-1", choice="red").ask).choice == "red"
+
+
+def test_more_time_is_given_without_other_words(board: Coordinator, ann: Coordinator, board_url: str) -> None:
+    """The revision stays, for no response is outdated by it."""
+    asked = board.ask(**KEY, timeout_seconds=600).ask
+    longer = board.revise(ask="ASK-1", timeout_seconds=1_200)
+    assert longer.expires_at is not None
+    assert asked.expires_at is not None
+    assert (longer.expires_at > asked.expires_at, longer.revision) == (True, 1)
+    age(board_url, 601)
+    assert board.sweep().asks == ()
+    ann.respond(ask="ASK-1", kind="handled")
+
+
+@pytest.mark.parametrize("past", [False, True])
+def test_a_response_that_is_taken_back_leaves_the_time_that_is_left(
+    board: Coordinator, ann: Coordinator, board_url: str, past: bool
+) -> None:
+    """And where that is over, the ask is open all the same: its human spoke in time."""
+    board.ask(**KEY, timeout_seconds=600)
+    ann.respond(ask="ASK-1", kind="handled")
+    age(board_url, 601 if past else 60)
+    again = ann.withdraw_response(ask="ASK-1").ask
+    assert (again.state, again.expires_at is None) == ("open", past)
+    assert board.sweep().asks == ()
+    ann.respond(ask="ASK-1", kind="decline")
+
+
+@pytest.mark.parametrize("verb", ["revise", "snooze", "wake", "dismiss", "withdraw", "take", "acknowledge", "unsay"])
+def test_an_ask_whose_time_is_over_is_closed_to_every_verb(
+    board: Coordinator, waiting: Claim, board_url: str, verb: str
+) -> None:
+    """Whoever comes first ends it, and the task that waited goes on."""
+    board.revise(ask="ASK-1", timeout_seconds=600)
+    age(board_url, 601)
+    (reason,) = board.why(task="TASK-1").reasons
+    assert reason.until is not None
+    assert "nobody answered ASK-1 in time" in reason.message
+    assert (board.pending().waiting, board.list_asks(state="open")) == (0, [])
+    calls: dict[str, Callable[[], Any]] = {
+        "revise": lambda: board.revise(ask="ASK-1", detail="x"),
+        "snooze": lambda: board.snooze(ask="ASK-1", until=datetime.now(UTC) + timedelta(hours=1)),
+        "wake": lambda: board.wake(ask="ASK-1"),
+        "dismiss": lambda: board.dismiss(ask="ASK-1"),
+        "withdraw": lambda: board.withdraw(ask="ASK-1"),
+        "take": lambda: board.take(ask="ASK-1"),
+        "acknowledge": lambda: board.acknowledge(ask="ASK-1", response_seq=1, outcome="x"),
+        "unsay": lambda: board.withdraw_response(ask="ASK-1"),
+    }
+    with pytest.raises(Closed, match="nobody answered in time"):
+        calls[verb]()
+    assert board.show_ask(ask="ASK-1").ask.close_reason == "expired"
+    assert board.view(task="TASK-1").task.status == "TODO"
+
+
+def test_an_ask_whose_time_is_over_is_in_no_others_way(board: Coordinator, waiting: Claim, board_url: str) -> None:
+    """Neither in its place nor under its key; what the task waited for is over, and it may be unblocked."""
+    board.revise(ask="ASK-1", timeout_seconds=600)
+    board.ask(**KEY, dedup_key="key", timeout_seconds=600)
+    age(board_url, 601)
+    asked = board.ask(**KEY, dedup_key="key")
+    assert (asked.ask.id, asked.already) == ("ASK-3", False)
+    assert board.ask(**COLOUR, task="TASK-1").ask.id == "ASK-4"
+    assert [board.show_ask(ask=f"ASK-{n}").ask.close_reason for n in (1, 2)] == ["expired", "expired"]
+    assert board.view(task="TASK-1").task.status == "TODO"
+    board.ask(**KEY, timeout_seconds=600)
+    age(board_url, 601)
+    with pytest.raises(Closed, match="nobody answered in time"):
+        board.ask(**KEY, supersedes="ASK-5")
+
+
+def test_a_task_that_nobody_answered_in_time_is_unblocked_by_that(
+    board: Coordinator, waiting: Claim, board_url: str
+) -> None:
+    board.revise(ask="ASK-1", timeout_seconds=600)
+    age(board_url, 601)
+    assert board.unblock(task="TASK-1").status == "TODO"
+    assert board.show_ask(ask="ASK-1").ask.close_reason == "expired"
 
 
 def test_a_claim_that_finds_nothing_ends_asks_that_nobody_answered_in_time(board: Coordinator, board_url: str) -> None:

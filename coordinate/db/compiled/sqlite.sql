@@ -3045,9 +3045,9 @@ RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, 
     outcome, outcome_at, closed_at, closed_by, close_reason, created_at, updated_at;
 
 -- name: ask_revise
--- why: Other words for a locked ask, whose response no other acts on.
--- takes: title text, detail text, next_step text, impact text, next_after text, options json, context text, folded
---   text, ask_id text, readers list
+-- why: Other words for a locked ask, or another time, where no other acts on its response.
+-- takes: title text, detail text, next_step text, impact text, next_after text, options json, context text, reworded
+--   integer, timeout_seconds integer, folded text, ask_id text, readers list
 -- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
 --   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
 --   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
@@ -3055,8 +3055,9 @@ RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, 
 --   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
 --   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
 UPDATE asks SET title=:title, detail=:detail, next_step=:next_step, impact=:impact, next_after=:next_after,
-    options=:options, context=:context, revision=(asks.revision + 1), folded=:folded,
-    updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+    options=:options, context=:context, revision=(asks.revision + :reworded), expires_at=CASE WHEN
+    (CAST(:timeout_seconds AS BIGINT) IS NOT NULL) THEN strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (:timeout_seconds) ||
+    ' seconds') ELSE asks.expires_at END, folded=:folded, updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND (asks.handled_at IS NULL OR asks.taken_until IS NULL OR
     asks.taken_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') OR coalesce(asks.taken_session_id, asks.taken_by) IN
     (SELECT value FROM json_each(:readers)))
@@ -3066,16 +3067,17 @@ RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, 
     outcome, outcome_at, closed_at, closed_by, close_reason, created_at, updated_at;
 
 -- name: ask_again
--- why: A clarification that was handed over is answered by other words: the human's turn again.
--- takes: ask_id text
+-- why: A clarification that was handed over is answered by other words: the human's turn again, who spoke in time.
+-- takes: timeout_seconds integer, ask_id text
 -- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
 --   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
 --   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
 --   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
 --   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
 --   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
-UPDATE asks SET state='open', handled_at=NULL, seen_at=NULL, seen_by=NULL, taken_by=NULL, taken_session_id=NULL,
-    taken_until=NULL
+UPDATE asks SET state='open', expires_at=CASE WHEN (CAST(:timeout_seconds AS BIGINT) IS NOT NULL) THEN
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (:timeout_seconds) || ' seconds') ELSE NULL END, handled_at=NULL,
+    seen_at=NULL, seen_by=NULL, taken_by=NULL, taken_session_id=NULL, taken_until=NULL
 WHERE asks.id = :ask_id AND asks.state = 'answered' AND asks.delivered_seq = asks.response_seq
 RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, step_no, dedup_key, blocking, title,
     detail, next_step, impact, next_after, options, context, asked_by, session_id, state, revision, snoozed_until,
@@ -3268,7 +3270,7 @@ RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, 
     outcome, outcome_at, closed_at, closed_by, close_reason, created_at, updated_at;
 
 -- name: ask_take_back
--- why: The human takes a response back, as long as nobody was handed it.
+-- why: The human takes a response back, as long as nobody was handed it; a time that is over meanwhile ends nothing.
 -- takes: ask_id text
 -- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
 --   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
@@ -3276,7 +3278,8 @@ RETURNING id, number, project, stream, kind, action_owner, surface, surface_id, 
 --   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
 --   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
 --   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
-UPDATE asks SET state='open', response_seq=(asks.response_seq + 1), handled_at=NULL, seen_at=NULL, seen_by=NULL,
+UPDATE asks SET state='open', expires_at=CASE WHEN (asks.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN
+    asks.expires_at ELSE NULL END, response_seq=(asks.response_seq + 1), handled_at=NULL, seen_at=NULL, seen_by=NULL,
     updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE asks.id = :ask_id AND asks.closed_at IS NULL AND asks.handled_at IS NOT NULL AND asks.delivered_seq <
     asks.response_seq
@@ -3603,9 +3606,10 @@ SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_o
     response_by, ask_responses.created_at AS response_at
 FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
     asks.handled_at IS NOT NULL
-WHERE (CAST(:state AS TEXT) IS NULL OR asks.state = :state) AND (CAST(:project AS TEXT) IS NULL OR asks.project =
-    :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT) IS NULL OR
-    asks.asked_by = :asked_by) AND asks.number > :after
+WHERE (CAST(:state AS TEXT) IS NULL OR asks.state = :state AND (asks.state != 'open' OR asks.handled_at IS NOT NULL OR
+    asks.expires_at IS NULL OR asks.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))) AND (CAST(:project AS TEXT) IS
+    NULL OR asks.project = :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT)
+    IS NULL OR asks.asked_by = :asked_by) AND asks.number > :after
 ORDER BY asks.number
 
 LIMIT :limit;
@@ -3632,9 +3636,10 @@ SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_o
     response_by, ask_responses.created_at AS response_at
 FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
     asks.handled_at IS NOT NULL
-WHERE (CAST(:state AS TEXT) IS NULL OR asks.state = :state) AND (CAST(:project AS TEXT) IS NULL OR asks.project =
-    :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT) IS NULL OR
-    asks.asked_by = :asked_by) AND asks.number > :after AND asks.number < :before
+WHERE (CAST(:state AS TEXT) IS NULL OR asks.state = :state AND (asks.state != 'open' OR asks.handled_at IS NOT NULL OR
+    asks.expires_at IS NULL OR asks.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))) AND (CAST(:project AS TEXT) IS
+    NULL OR asks.project = :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT)
+    IS NULL OR asks.asked_by = :asked_by) AND asks.number > :after AND asks.number < :before
 ORDER BY asks.number DESC
 
 LIMIT :limit;
@@ -3771,8 +3776,9 @@ SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_o
     response_by, ask_responses.created_at AS response_at
 FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
     asks.handled_at IS NOT NULL
-WHERE asks.closed_at IS NULL AND asks.state = 'open' AND NOT (asks.snoozed_until IS NULL OR asks.snoozed_until <=
-    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND (CAST(:project AS TEXT) IS NULL OR asks.project = :project) AND
+WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
+    asks.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND NOT (asks.snoozed_until IS NULL OR asks.snoozed_until
+    <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND (CAST(:project AS TEXT) IS NULL OR asks.project = :project) AND
     (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT) IS NULL OR asks.asked_by =
     :asked_by) AND asks.number > :after
 ORDER BY asks.number
@@ -3898,8 +3904,9 @@ WHERE asks.handled_at IS NOT NULL AND asks.outcome = '' AND (CAST(:project AS TE
 -- gives: count integer
 SELECT count(asks.number) AS count
 FROM asks
-WHERE asks.closed_at IS NULL AND asks.state = 'open' AND asks.kind = 'question' AND (CAST(:project AS TEXT) IS NULL OR
-    asks.project = :project);
+WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
+    asks.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND asks.kind = 'question' AND (CAST(:project AS TEXT) IS
+    NULL OR asks.project = :project);
 
 -- name: project_close
 -- why: The human is done with a project.
