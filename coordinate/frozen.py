@@ -18,19 +18,24 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True)
 def dataclass(*, frozen: Literal[True]) -> Callable[[type[T]], type[T]]:
-    """`dataclasses.dataclass(frozen=True)` for fields with plain defaults or none, in a class of its own."""
+    """`dataclasses.dataclass(frozen=True)` for fields with plain defaults or none, added to those of one such base."""
 
     def decorate(cls: Any) -> Any:
-        names = tuple(cls.__annotations__)
+        names = tuple(_annotations(cls))
         cls.__match_args__ = names  # type: ignore[misc]
         cls._names = frozenset(names)
-        cls._defaults = {name: vars(cls)[name] for name in names if name in vars(cls)}
+        own = {name: vars(cls)[name] for name in names if name in vars(cls)}
+        cls._defaults = getattr(cls.__base__, "_defaults", {}) | own
         cls.__dataclass_fields__ = _Fields(cls)
         for method in (_init, _repr, _eq, _hash, _setattr, _delattr, _reduce, _replace):
             setattr(cls, f"__{method.__name__[1:]}__", method)
         return cls
 
     return decorate
+
+
+def _annotations(cls: Any) -> dict[str, Any]:
+    return {**getattr(cls.__base__, "__annotations__", {}), **cls.__annotations__}
 
 
 class _Fields:
@@ -41,7 +46,7 @@ class _Fields:
 
     def __get__(self, instance: object, owner: type[Any]) -> dict[str, dataclasses.Field[Any]]:
         cls = self._cls
-        bare = type(cls.__name__, (), {"__annotations__": cls.__annotations__, "__doc__": "", **cls._defaults})
+        bare = type(cls.__name__, (), {"__annotations__": _annotations(cls), "__doc__": "", **cls._defaults})
         standard: Any = dataclasses.dataclass(init=False, repr=False, eq=False)(bare)
         found: dict[str, dataclasses.Field[Any]] = standard.__dataclass_fields__
         cls.__dataclass_fields__ = found

@@ -59,6 +59,13 @@ class Task:
 
 
 @dataclass(frozen=True)
+class HeldTask(Task):
+    """A task that its agent holds now: show `claim`, its handle, with every verb about it."""
+
+    claim: str = ""
+
+
+@dataclass(frozen=True)
 class Dependency:
     """Something a task waits or waited for. `reachable` is False when it was cancelled and so cannot be met."""
 

@@ -76,10 +76,8 @@ def claim(call: Call, task: str, lease: int | None, transfer: bool, to: str | No
 @click.option("--limit", type=int, help="At most so many.")
 def mine(call: Call, limit: int | None) -> None:
     """List what an agent holds now; "claim" is the handle of each."""
-    from coordinate.cli.output import plain
-
     with call.board() as board:
-        call.show([{**plain(task), "claim": task.handle} for task in board.mine(**given(limit=limit))])
+        call.show(board.mine(**given(limit=limit)))
 
 
 @command("log-progress", example='coordinate task log-progress TASK-12@3 --agent alice --note "tests pass"')

@@ -19,7 +19,9 @@ PROFILES = ("worker", "reviewer", "manager", "all")
 def mcp(call: Call, profile: str, init: bool) -> None:
     """Serve one MCP client over stdin and stdout, as one session of an agent.
 
-    Without --agent the agent gets a fresh name. A session in $COORDINATE_SESSION is gone on with. The command ends
+    Without --agent or $COORDINATE_AGENT the agent gets a fresh name at each start, and no later one finds its answers;
+    with the hooks of a harness, give the name that they have. Clients pass few variables: name a board that only your
+    shell knows with --db, or in the client's env. A session in $COORDINATE_SESSION is gone on with. The command ends
     when its client is gone, and releases nothing.
     """
     _need("mcp")
@@ -92,13 +94,27 @@ def _make(call: Call) -> None:
 
     try:
         connect(call.target()).close()
-    except (errors.NoBoard, errors.SchemaBehind):
-        if call.target() is None and "COORDINATE_DB" not in os.environ and config.find_folder(Path.cwd()) is None:
-            harness.init(Path(), harness=None, plan=None, db=None, agent=call.agent, warn=call.warn)
-        elif config.is_server(config.locate(call.target()).target):
-            raise
-        else:
-            connect(call.target(), create=True).close()
+    except (errors.NoBoard, errors.SchemaBehind) as error:
+        met = error
+    else:
+        return
+    folder = config.find_folder(Path.cwd())
+    if call.target() is None and not os.environ.get("COORDINATE_DB") and folder is None:
+        made = harness.init(Path(), harness=None, plan=None, db=None, agent=call.agent, warn=call.warn)
+        call.warn(f"a new board was made: {made.board.database}")
+        return
+    place = config.locate(call.target())
+    if config.is_server(place.target):
+        raise met
+    if isinstance(met, errors.NoBoard) and place.source == str(folder):
+        # A person's shell may name a board that the client does not know of: a second one would be a second truth.
+        raise errors.NoBoard(
+            f"{folder} was set up without a board in it, and nothing says which one is used here",
+            hint="name it where the client is set up, with --db or in its env; or make one here: coordinate init",
+        )
+    connect(call.target(), create=True).close()
+    done = "a new board was made" if isinstance(met, errors.NoBoard) else "the board was upgraded, after a backup"
+    call.warn(f"{done}: {config.path_of(place.target)}")
 
 
 def _place() -> tuple[str, str]:

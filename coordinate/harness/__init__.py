@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shutil
 import sys
@@ -150,18 +151,19 @@ def init(
 ) -> Made:
     """Make `.coordinate/` with a board at head in a folder, and what the agents of a harness read.
 
-    The board is `db`, else what `$COORDINATE_DB` or the folder's config.toml names, else a file in `.coordinate/`; a
-    `db` is remembered in config.toml without its password. Files are all looked at before the first is written, so a
-    refusal leaves everything as it was. `plan` is dispatched once: each of its tasks is known by the plan's file name,
-    its project and its key or title, and one that was dispatched before is not dispatched again. Raises
-    `PermissionDenied`, `InvalidInput`, `NotABoard` and what an upgrade may raise. Two at once do it once.
+    The board is `db`, else what `$COORDINATE_DB` or the folder's config.toml names, else a file in `.coordinate/`.
+    Where the folder has no board yet, what the environment names is remembered in config.toml as `db` is, without its
+    password: not every program that works here will have the variable. Files are all looked at before the first is
+    written, so a refusal leaves everything as it was. `plan` is dispatched once: each of its tasks is known by the
+    plan's file name, its project and its key or title, and one that was dispatched before is not dispatched again.
+    Raises `PermissionDenied`, `InvalidInput`, `NotABoard` and what an upgrade may raise. Two at once do it once.
     """
     if not directory.is_dir():
         raise InvalidInput(f"{directory} is no folder", hint="make it first", field="dir")
     planned = None if plan is None else _read_plan(plan)
     warnings = _doubts(directory)
     changes = [files.new_file(directory, f"{config.FOLDER}/.gitignore", b"*\n")]
-    if db is not None and (change := _config_file(directory, db)):
+    if change := _remember(directory, db, warnings):
         changes.append(change)
     if harness is not None:
         changes += _harness_files(directory, HARNESSES[harness])
@@ -188,7 +190,7 @@ def init(
         left_alone=tuple(Left(each.name, each.why) for each in changes if each.content is None),
         plan=dispatched,
         warnings=tuple(warnings),
-        next=NEXT,
+        next=(ONE_NAME, *NEXT) if harness is not None and HARNESSES[harness].settings else NEXT,
     )
 
 
@@ -207,6 +209,11 @@ NEXT = (
     "coordinate task dispatch --title 'Write the parser' --role worker",
     "coordinate task claim-next --role worker --agent alice",
     "coordinate status",
+)
+# Hooks and an MCP server that act in two names are two agents, and an answer to one does not wake the other.
+ONE_NAME = (
+    "export COORDINATE_AGENT=alice   # before the harness starts: its hooks, its shells and coordinate mcp"
+    ' --agent "$COORDINATE_AGENT" are then one agent'
 )
 
 
@@ -254,13 +261,29 @@ def _make_board(directory: Path, db: str | None, warnings: list[str]) -> tuple[B
         Path(target).parent.mkdir(parents=True, exist_ok=True)
     if target != str(own) and own.exists():
         warnings.append(f"{own} is still there and is not used: {place.source} names another board")
-    if db is not None and target != remembered:
+    if place.source in ("--db", "$COORDINATE_DB") and target != remembered:
         warnings.append("the password was not written down: keep it in a passfile, or name the board in $COORDINATE_DB")
     upgraded = migrate.upgrade(target)
     return Board(upgraded.database, place.source, upgraded.before, upgraded.after, upgraded.backup), target
 
 
 # --- config.toml ------------------------------------------------------------------------------------------------------
+
+
+def _remember(directory: Path, db: str | None, warnings: list[str]) -> files.Change | None:
+    """What is written down of the board's name. Only a `db` is refused where the folder names another already."""
+    if db is not None:
+        return _config_file(directory, db)
+    named = os.environ.get("COORDINATE_DB")
+    if not named or (directory / config.FOLDER / config.BOARD).exists():
+        return None
+    try:
+        return _config_file(directory, named)
+    except InvalidInput as error:
+        if error.facts["field"] != "db" or not (directory / config.FOLDER / config.CONFIG).exists():
+            raise
+        warnings.append(f"{config.FOLDER}/{config.CONFIG} names another board than $COORDINATE_DB, or none")
+        return None
 
 
 def _config_file(directory: Path, db: str) -> files.Change | None:

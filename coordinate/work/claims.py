@@ -15,7 +15,7 @@ from coordinate import inputs, leases
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import CoordinateError, Held, InvalidInput, InvalidState, NotReady, StaleClaim, UnmetDependencies
 from coordinate.frozen import dataclass
-from coordinate.records import Claim, Dependency, Done, Lease, Outcome, Task
+from coordinate.records import Claim, Dependency, Done, HeldTask, Lease, Outcome, Task
 from coordinate.states import (
     BLOCKED,
     IN_PROGRESS,
@@ -388,10 +388,10 @@ def transfer(tx: Tx, *, handle: str | Claim, to: str, lease_seconds: int | None 
     return _claims(tx, [row], to)[0]
 
 
-def mine(tx: Tx, *, agent: str = "", limit: int = 100) -> list[Task]:
-    """What an agent holds now, each with its handle (`task.handle`); at most `limit` of them."""
+def mine(tx: Tx, *, agent: str = "", limit: int = 100) -> list[HeldTask]:
+    """What an agent holds now, each with its handle as `claim`; at most `limit` of them."""
     rows = tx.all("tasks_held", agent=inputs.agent(agent), limit=inputs.limit(limit))
-    return story.tasks_of(tx, rows)
+    return [HeldTask(**vars(task), claim=f"{task.id}@{task.attempt}") for task in story.tasks_of(tx, rows)]
 
 
 def each_of(tx: Tx, handles: list[str], finish: Callable[[str], Done]) -> list[Outcome]:

@@ -259,10 +259,22 @@ def test_a_named_board_on_either_engine(project: Path, db_url: str) -> None:
         assert board.stats().total_tasks == 1
 
 
-def test_the_environment_names_the_board_and_is_not_written_down(project: Path, tmp_path: Path) -> None:
-    made = run(project, "init", COORDINATE_DB=str(tmp_path / "elsewhere.db"))
+def test_a_board_that_the_environment_names_is_remembered_for_whoever_lacks_it(project: Path, tmp_path: Path) -> None:
+    named = str(tmp_path / "elsewhere.db")
+    made = run(project, "init", COORDINATE_DB=named)
     assert made["board"]["named_by"] == "$COORDINATE_DB"
-    assert (tmp_path / "elsewhere.db").exists()
+    assert sorted(tree(project)) == [".coordinate/.gitignore", ".coordinate/config.toml"]
+    assert run(project, "db", "where")["database"] == named
+    before = tree(project)
+    (warning,) = run(project, "init", COORDINATE_DB=str(tmp_path / "two.db"))["warnings"]
+    assert "config.toml names another board" in warning
+    assert tree(project) == before
+
+
+def test_a_board_that_is_there_is_kept_when_the_environment_names_another(project: Path, tmp_path: Path) -> None:
+    set_up(project, None)
+    (warning,) = run(project, "init", COORDINATE_DB=str(tmp_path / "two.db"))["warnings"]
+    assert "board.db is still there" in warning
     assert sorted(tree(project)) == [".coordinate/.gitignore"]
 
 

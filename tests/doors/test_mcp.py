@@ -74,7 +74,7 @@ def test_a_worker_and_a_reviewer_do_their_whole_loop(board: Coordinator, command
             assert (claim["handle"], claim["task"]["body"]) == ("TASK-1@1", "by hand")
             assert (await worker("claim_scopes", patterns=["docs"]))["granted"]
             await worker("log_progress", handle=claim["handle"], note="the grammar stands")
-            assert [task["id"] for task in await worker("list_my_tasks")] == ["TASK-1"]
+            assert [task["claim"] for task in await worker("list_my_tasks")] == [claim["handle"]]
             assert await worker("wait_for", role="worker", wait=0) == {
                 "work": False,
                 "answers": [],
@@ -476,11 +476,22 @@ def test_init_makes_and_upgrades_a_file_and_leaves_a_server_alone(tmp_path: Path
     made = Raw(Command(f"sqlite:///{addressed}", tmp_path), "--init")
     made.say(*HELLO)
     assert made.hear()["result"]
-    made.end()
+    assert str(addressed) in json.loads(made.end()[1])["warning"]
     assert addressed.exists()
     refused = Raw(Command(pg_url, tmp_path), "--init")
     out, err = refused.end()
     assert (refused.process.returncode, out, json.loads(err)["code"]) == (6, "", "no_board")
+
+
+def test_init_makes_no_second_board_where_one_was_set_up_elsewhere(tmp_path: Path) -> None:
+    """Clients hand on few variables: what named the board in a person's shell is not there."""
+    command = Command("", folder_of(tmp_path))
+    (command.folder / ".coordinate").mkdir()
+    refused = Raw(command, "--init")
+    out, err = refused.end()
+    assert (refused.process.returncode, out, json.loads(err)["code"]) == (6, "", "no_board")
+    assert "--db" in json.loads(err)["hint"]
+    assert not list((command.folder / ".coordinate").iterdir())
 
 
 DEATHS = [
