@@ -54,6 +54,9 @@ _DURATION = re.compile(r"([0-9]{1,9})(s|m|h|d)")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 # C0 and C1 controls: allowed nowhere in names and titles; a text may hold tab and newlines.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_UNSEEN = ("Cc", "Cf", "Zl", "Zp", "Zs")
+# Letters and marks that are drawn as nothing: fillers, the empty Braille cell, variation selectors.
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | {chr(each) for each in range(0xFE00, 0xFE10)}
 _FORBIDDEN = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -72,9 +75,14 @@ def text(value: object, field: str, *, limit: int = TEXT_MAX, blank: bool = True
         raise refuse(field, f"{field} contains {what}, which cannot be stored")
     if len(value) > limit:
         raise refuse(field, f"{field} has {len(value)} characters; at most {limit} fit", limit=limit)
-    if not blank and not value.strip():
+    if not blank and not visible(value):
         raise refuse(field, f"{field} must not be empty")
     return value
+
+
+def visible(value: str) -> bool:
+    """Whether there is anything to see in a text."""
+    return any(unicodedata.category(each) not in _UNSEEN and each not in _BLANK for each in value)
 
 
 def line(value: object, field: str, *, limit: int) -> str:
@@ -332,6 +340,8 @@ def _check_json(value: object, *, depth: int) -> None:
 
 def one_of(value: object, field: str, allowed: tuple[str, ...]) -> str:
     """One of a few words."""
+    if value is None:
+        raise missing(field, f"{field} is missing: it is one of {', '.join(allowed)}")
     if not isinstance(value, str) or value not in allowed:
         raise refuse(field, f"{field} must be one of {', '.join(allowed)}, not {_short(value)}")
     return value
@@ -340,6 +350,11 @@ def one_of(value: object, field: str, allowed: tuple[str, ...]) -> str:
 def refuse(field: str, message: str, *, hint: str = "", **facts: Fact) -> InvalidInput:
     """The error for a value that may not come in, to be raised."""
     return InvalidInput(message, hint=hint or f"give another {field}; nothing was changed", field=field, **facts)
+
+
+def missing(field: str, message: str) -> InvalidInput:
+    """The error for a value that must come in, to be raised."""
+    return refuse(field, message, hint=f"{field} is needed; nothing was changed")
 
 
 def _kind(value: object) -> str:

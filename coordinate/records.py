@@ -161,12 +161,14 @@ class Asked:
 @dataclass(frozen=True)
 class Responded:
     """What a response did. `already`: this client action came before, or it is taken back already; nothing was
-    written. `replaced`: the response that stood until then, whoever gave it; it is kept."""
+    written. `replaced`: the response that stood until then, whoever gave it; it is kept. `warnings`: what else may
+    have been meant."""
 
     ask: Ask
     response: Response | None
     already: bool = False
     replaced: Response | None = None
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

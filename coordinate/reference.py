@@ -37,7 +37,7 @@ EXITS = {
     5: "the database is unreachable, busy or moving: try again",
     6: "no board here, or its schema is behind or ahead",
     7: "the board has moved: the error names the new address",
-    8: "waited in vain (`events next --wait`, `db check --wait`)",
+    8: "waited in vain (`inbox wait`, `events next --wait`, `db check --wait`)",
     130: "interrupted (Ctrl-C)",
     141: "nobody read the output to its end; what was asked for is done",
     143: "terminated",

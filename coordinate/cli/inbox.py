@@ -278,17 +278,17 @@ def ack(call: Call, ask: str, response_seq: int | None, outcome: str | None) -> 
 @click.option("--attention", is_flag=True, help="What needs the human now.")
 @click.option("--told", is_flag=True, help="What agents tell: notes and milestones that nobody has dismissed.")
 @click.option("--unhandled", is_flag=True, help="What humans have finished with, and agents have not.")
+@click.option("--snoozed", is_flag=True, help="What sleeps.")
 @click.option("--state", type=click.Choice(ASK_STATES), help="Only those.")
 @click.option("--kind", type=click.Choice(ASK_KINDS), help="Only those.")
 @project_option
 @click.option("--of", "asked_by", metavar="NAME", help="Only what this agent asked.")
 @page_option
 @limit_option
-def list_asks(call: Call, attention: bool, told: bool, unhandled: bool, **wanted: Any) -> None:
-    """List asks by number."""
+def list_asks(call: Call, **wanted: Any) -> None:
+    """List asks by number; `inbox show` has their context too."""
     with call.board() as board:
-        found = board.list_asks(attention=attention, told=told, unhandled=unhandled, **given(**wanted))
-        call.show(found, nothing="(nothing is asked)")
+        call.show(board.list_asks(**given(**wanted)), nothing="(nothing is asked)")
 
 
 @command("search", example='coordinate inbox search "colour"')

@@ -109,6 +109,8 @@ def _ask(answer: Asked | Acknowledged | Responded) -> dict[str, Any]:
         said["response"] = record_as_json(answer.response)
         if answer.replaced is not None:
             said["replaced"] = record_as_json(answer.replaced)
+        if answer.warnings:
+            said["warnings"] = list(answer.warnings)
     if answer.already:
         said["already"] = True
     return said

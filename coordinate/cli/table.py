@@ -59,6 +59,7 @@ _STYLES = {
     "CANCELLED": "2",
     "error": "31",
 }
+_MOMENTS = ("snoozed_until", "expires_at")
 _WIDTH_MIN = 8
 
 
@@ -96,7 +97,7 @@ def _columns(rows: list[dict[str, Any]]) -> list[str]:
         return []
     rows = [_of_a_task(row) if "lease_until" in row and "role_boundary" in row else row for row in rows]
     rows = [row | {"asks": _asks(row["turn"])} if row.get("turn") else row for row in rows]
-    rows = [row | {"said": _said(row["response"])} if "response_seq" in row else row for row in rows]
+    rows = [_of_an_ask(row) if "response_seq" in row and "snoozed_until" in row else row for row in rows]
     known = list(dict.fromkeys(key for row in rows for key in row))
     wanted = next((some for some in _COLUMNS if sum(key in known for key in some) >= 5), tuple(known))
     names = [key for key in wanted if any(row.get(key) not in (None, "", [], {}, _USUAL.get(key)) for row in rows)]
@@ -115,6 +116,18 @@ def _of_a_task(row: dict[str, Any]) -> dict[str, Any]:
     if lease is not None:
         shown = lease.strftime("%H:%MZ" if lease.date() == now.date() else "%Y-%m-%d %H:%MZ")
     return {**row, "lease_until": shown, "waits": _waits(row, past=lease is not None and lease <= now)}
+
+
+def _of_an_ask(row: dict[str, Any]) -> dict[str, Any]:
+    """The same with what was said, and with the state that a person means by it."""
+    now = datetime.now(UTC)
+    past = {name: row[name] is not None and datetime.fromisoformat(row[name]) <= now for name in _MOMENTS}
+    state = row["state"]
+    if state == "open" and past["expires_at"]:
+        state = "over"
+    elif state == "open" and row["snoozed_until"] and not past["snoozed_until"]:
+        state = "snoozed"
+    return {**row, "state": state, "said": _said(row["response"])}
 
 
 def _waits(row: dict[str, Any], *, past: bool) -> str:
@@ -143,8 +156,12 @@ def _asks(turn: dict[str, Any]) -> str:
 
 
 def _said(response: dict[str, Any] | None) -> str:
-    """A human's response in short."""
-    return f"{response['kind']}: {response['choice'] or response['text']}" if response else ""
+    """A human's response with its number, which an acknowledgement names."""
+    if not response:
+        return ""
+    words = ", ".join(part for part in (response["choice"], response["text"]) if part)
+    said = f"{response['kind']} {response['seq']}" + (f": {words}" if words else "")
+    return f"{said} (outdated)" if response["outdated"] else said
 
 
 def _fitted(widths: list[int]) -> list[int]:

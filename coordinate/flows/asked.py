@@ -155,7 +155,7 @@ def ask(
         return _the_same(row, content, place, blocking=blocking, only_there=before is not None)
     if on is not None:
         tx.run("task_ask", task_id=on.id, ask_id=row.id)
-    return Asked(asks.ask_of(row), already=False)
+    return Asked(asks.lean(row), already=False)
 
 
 def _end_what_is_over(
@@ -191,7 +191,7 @@ def _the_same(row: Row, content: asks.Content, place: asks.Place, *, blocking: b
         raise asks.key_is_taken(row)
     if blocking and not row.blocking:
         raise asks.already_asked(row)
-    return Asked(asks.ask_of(row), already=True)
+    return Asked(asks.lean(row), already=True)
 
 
 def _to_supersede(tx: Tx, ask: str, on: Row | None, kind: str) -> Row:
@@ -463,7 +463,7 @@ def acknowledge(
         _refuse_kept(tx, on, agent)
     row, already = deliveries.acknowledged(tx, before, response_seq=seq, outcome=outcome, agent=agent, session=session)
     _follow(tx, on, before, row, agent=agent)
-    return deliveries.outcome_record(row, already=already)
+    return deliveries.outcome_record(tx, row, already=already)
 
 
 def withdraw(tx: Tx, *, ask: str, reason: str = "", agent: str = "", session: str | None = None) -> Ask:
@@ -476,7 +476,7 @@ def withdraw(tx: Tx, *, ask: str, reason: str = "", agent: str = "", session: st
     on, before = _locked_to_close(tx, ask)
     row = asks.withdrawn(tx, before, reason=reason, agent=agent, session=session)
     _follow(tx, on, before, row, agent=agent)
-    return asks.ask_of(row)
+    return asks.lean(asks.find(tx, row.id))
 
 
 def dismiss(tx: Tx, *, ask: str, reason: str = "", agent: str = "") -> Ask:
@@ -564,7 +564,7 @@ def _followed(tx: Tx, on: Row | None, before: Row, done: Responded | None, agent
     if done.already:
         return done
     _follow(tx, on, before, done.ask, agent=agent)
-    return done if on is None else replace(done, ask=asks.ask_of(asks.find(tx, done.ask.id)))
+    return done if on is None else replace(done, ask=asks.lean(asks.find(tx, done.ask.id)))
 
 
 def _follow(tx: Tx, on: Row | None, before: Row, row: Row | Ask, *, agent: str) -> None:

@@ -103,8 +103,8 @@ def content_of(
         options_of(options),
         inputs.text(context, "context"),
     )
-    if kind == "question" and not content.impact.strip():
-        raise inputs.refuse("impact", "a question says its impact: what waits for it, why now")
+    if kind == "question" and not inputs.visible(content.impact):
+        raise inputs.missing("impact", "a question says its impact: what waits for it, why now")
     most = OPTIONS_MAX if action_owner in ("decision", "approval") else 0
     least = 2 if most else 0
     if not least <= len(content.options or []) <= most:
@@ -323,7 +323,7 @@ def closed(
     acts on, and never over a decision or an approval without an outcome. Raises `Closed`, `UnreadAnswer`,
     `AnswerChanged` (the response named is not the current one), `Held`, `InvalidInput`."""
     _refuse_closed(before)
-    if before.handled_at is not None and not outcome.strip():
+    if before.handled_at is not None and not inputs.visible(outcome):
         said = find(tx, before.id)
         if said.response_kind != "clarify" and why_not_finished(tx, said.id, readers, response_seq) is None:
             require_outcome(said, outcome, "reason" if reason == "withdrawn" else "outcome")
@@ -430,17 +430,20 @@ def list_asks(
     `attention`: what needs the human now, without what is snoozed and closed projects. `told`: what agents tell, notes
     and milestones, that nobody has dismissed, without the same. `unhandled`: what humans have finished with and agents
     have not. `snoozed`: what sleeps. `query`: whose words, or whose responses' words, hold a text; it is literal and
-    case-folded. Only one of these five at a time, without `state` and `before`, else `InvalidInput`.
+    case-folded. Only one of these five at a time, without `state` and `before`, else `InvalidInput`. The agents' own
+    `context` is left out: `show_ask` has it.
     """
     named = {
-        "asks_attention": inputs.flag(attention, "attention"),
-        "asks_told": inputs.flag(told, "told"),
-        "asks_unhandled": inputs.flag(unhandled, "unhandled"),
-        "asks_snoozed": inputs.flag(snoozed, "snoozed"),
-        "asks_search": query is not None,
+        "attention": inputs.flag(attention, "attention"),
+        "told": inputs.flag(told, "told"),
+        "unhandled": inputs.flag(unhandled, "unhandled"),
+        "snoozed": inputs.flag(snoozed, "snoozed"),
+        "query": query is not None,
     }
-    if sum(named.values()) > 1:
-        raise inputs.refuse("query", "attention, told, unhandled, snoozed and query exclude each other")
+    given = [name for name, asked in named.items() if asked]
+    if len(given) > 1:
+        said = f"{given[0]} and {given[1]} exclude each other"
+        raise inputs.refuse(given[0], said, hint="ask for one list at a time")
     params: dict[str, Any] = {
         "project": inputs.name_or_none(project, "project"),
         "kind": None if kind is None else inputs.one_of(kind, "kind", ASK_KINDS),
@@ -451,15 +454,18 @@ def list_asks(
     state = None if state is None else inputs.one_of(state, "state", ASK_STATES)
     if before is not None:
         before = inputs.integer(before, "before", least=0, most=inputs.BIGINT_MAX)
-    if any(named.values()):
+    if given:
         if state is not None or before is not None:
-            raise inputs.refuse("state", "state and before go with none of attention, told, unhandled, snoozed, query")
+            other = "before" if state is None else "state"
+            said = f"{other} goes with no list of its own, which {given[0]} is"
+            raise inputs.refuse(other, said, hint="leave one of the two away")
         if query is not None:
             params["needle"] = inputs.fold(inputs.text(query, "query", limit=inputs.QUERY_MAX, blank=False))
-        return [ask_of(row) for row in tx.all(next(name for name, asked in named.items() if asked), **params)]
+        statement = "asks_search" if query is not None else f"asks_{given[0]}"
+        return [lean(row) for row in tx.all(statement, **params)]
     if before is not None:
-        return [ask_of(row) for row in tx.all("asks_newest", state=state, before=before, **params)]
-    return [ask_of(row) for row in tx.all("asks_list", state=state, **params)]
+        return [lean(row) for row in tx.all("asks_newest", state=state, before=before, **params)]
+    return [lean(row) for row in tx.all("asks_list", state=state, **params)]
 
 
 def unread_answers(tx: Tx, *, agent: str = "") -> tuple[str, ...]:
@@ -716,7 +722,7 @@ def held(row: Row) -> Held:
 
 def require_outcome(row: Row, outcome: str, field: str = "outcome") -> None:
     """What was answered to a decision or an approval is finished with by saying what came of it."""
-    if row.action_owner in ("decision", "approval") and not outcome.strip():
+    if row.action_owner in ("decision", "approval") and not inputs.visible(outcome):
         raise inputs.refuse(
             field, f"{row.id} is a {row.action_owner}: say in one line what came of it", hint=f"give the {field}"
         )
@@ -763,6 +769,11 @@ def ask_of(row: Row, **changed: Any) -> Ask:
             row.response_revision < row.revision,
         )
     return Ask(**(values | changed), response=current)
+
+
+def lean(row: Row) -> Ask:
+    """The same for a list, or for whoever has just written it."""
+    return without_context(ask_of(row))
 
 
 def without_context(ask: Ask) -> Ask:

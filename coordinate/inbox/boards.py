@@ -87,7 +87,7 @@ def board_upsert(
     if is_new and board_version is not None:
         raise _no_board(hand.board.title, hand.board.project)
     if not is_new and board_version != hand.board.revision:
-        raise _outdated(hand, f"it is at revision {hand.board.revision}, not {_shown(board_version)}")
+        raise _outdated(hand, f"it is at revision {hand.board.revision}{_not(board_version)}")
     stored = {row.label: row for row in tx.all("board_rows_lock", board_id=hand.board.id, labels=labels)}
     before = [row for row in stored.values() if row.removed_at is None]
     numbers = _mint(tx, sum(label not in stored for label in labels))
@@ -208,7 +208,7 @@ def board_advance(
     if row is None or row.removed_at is not None:
         raise _no_row(hand.board, given.label)
     if hand.board.revision != board_version:
-        raise _outdated(hand, f"it is at revision {hand.board.revision}, not {_shown(board_version)}", row)
+        raise _outdated(hand, f"it is at revision {hand.board.revision}{_not(board_version)}", row)
     written = _write(hand, row, given, int(row.position), iter(()), advances=True)
     return _settle(hand, [written], [], moved=False, is_new=False)
 
@@ -284,7 +284,7 @@ def _write(
         if given.revision is not None:
             raise _no_row(hand.board, given.label)
     elif given.revision not in (None, row.revision):
-        raise _outdated(hand, f"its row {row.label} is at revision {row.revision}, not {_shown(given.revision)}", row)
+        raise _outdated(hand, f"its row {row.label} is at revision {row.revision}{_not(given.revision)}", row)
     elif listed and all(getattr(row, name) == wanted[name] for name in wanted):
         return _Written(row, was, changed=False)
     elif listed and given.revision is None:
@@ -312,7 +312,7 @@ def _step(hand: _Hand, given: GivenRow, wanted: dict[str, Any], *, advances: boo
     if given.outcome and not advances:
         raise inputs.refuse("outcome", f"{given.label} is the human's turn: its outcome comes when that is over")
     if not wanted["next_step"].strip():
-        raise inputs.refuse("next_step", f"{given.label} is the human's turn: say the one thing that they are to do")
+        raise inputs.missing("next_step", f"{given.label} is the human's turn: say the one thing that they are to do")
     content = asks.content_of(
         title=f"{hand.board.title}: {given.label}",
         detail=wanted["note"],
@@ -488,7 +488,7 @@ def _set_status(tx: Tx, status: str, title: str, board_version: int | None, proj
         return Board(**row._asdict())
     board = _find(tx, title, project)
     if version not in (None, board.revision):
-        raise _outdated(_Hand(tx, board, agent, None), f"it is at revision {board.revision}, not {_shown(version)}")
+        raise _outdated(_Hand(tx, board, agent, None), f"it is at revision {board.revision}{_not(version)}")
     return Board(**board._asdict())
 
 
@@ -658,8 +658,8 @@ def _no_row(board: Row, label: str) -> NotFound:
     return NotFound(f"the board {board.title!r} has no row {label!r}", hint="see: coordinate board get TITLE --full")
 
 
-def _shown(revision: int | None) -> str:
-    return "unnamed" if revision is None else str(revision)
+def _not(revision: int | None) -> str:
+    return "; show the one that you read" if revision is None else f", not {revision}"
 
 
 def _outdated(hand: _Hand, what: str, row: Row | None = None) -> OutdatedRevision:

@@ -142,8 +142,9 @@ def acknowledgement_of(response_seq: int, outcome: str) -> tuple[int, str]:
     )
 
 
-def outcome_record(row: Row, *, already: bool) -> Acknowledged:
-    return Acknowledged(asks.ask_of(row), already)
+def outcome_record(tx: Tx, row: Row, *, already: bool) -> Acknowledged:
+    """With the response that was acted on."""
+    return Acknowledged(asks.lean(asks.find(tx, row.id)), already)
 
 
 # --- what humans say beside it ----------------------------------------------------------------------------------------

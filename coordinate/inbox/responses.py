@@ -73,7 +73,7 @@ def said_of(*, kind: str, text: str, choice: str | None, context: str, revision:
     context = inputs.text(context, "context", limit=inputs.NOTE_MAX)
     if revision is not None:
         inputs.integer(revision, "revision", least=1, most=inputs.BIGINT_MAX)
-    if kind not in WORDLESS and not text.strip() and choice is None:
+    if kind not in WORDLESS and not inputs.visible(text) and choice is None:
         raise Empty(f"the {kind} says nothing", hint="say it in words, or choose an option")
     return Said(kind, text, choice, context, revision)
 
@@ -113,7 +113,7 @@ def taken_back(tx: Tx, before: Row, action: Action, *, decided: bool, agent: str
             row = tx.one("ask_nothing_said", ask_id=before.id)
             assert row is not None
             _write(tx, row, nothing, "inbox", action, agent=asks.speaker(agent), session=session)
-        return Responded(asks.ask_of(asks.find(tx, before.id)), None, already=True)
+        return Responded(asks.lean(asks.find(tx, before.id)), None, already=True)
     row = None if decided else tx.one("ask_take_back", ask_id=before.id)
     if row is None and (decided or before.seen_by is None):
         raise AlreadyDecided(
@@ -182,7 +182,7 @@ def _replayed(tx: Tx, before: Row, action: Action) -> Responded | None:
     named = {"ask_id": before.id, "client_id": action.client_id}
     if found := tx.one("response_of_action", action_id=action.action_id, **named):
         now = asks.find(tx, before.id)
-        return Responded(asks.ask_of(now), asks.response_of(found, now.revision), already=True)
+        return Responded(asks.lean(now), asks.response_of(found, now.revision), already=True)
     last = tx.one("response_last_of_client", **named)
     if last is not None and last.client_seq is not None and last.client_seq >= (action.client_seq or 0):
         raise OutdatedRevision(
@@ -258,8 +258,17 @@ def _write(tx: Tx, row: Row, said: Said, channel: str, action: Action, *, agent:
 
 
 def _answer(tx: Tx, row: Row) -> Responded:
-    record = asks.ask_of(asks.find(tx, row.id))
-    return Responded(record, record.response)
+    ask = asks.lean(asks.find(tx, row.id))
+    return Responded(ask, ask.response, warnings=_doubts(ask))
+
+
+def _doubts(ask: Ask) -> tuple[str, ...]:
+    """Words that are the label of an option are words still: whether they choose it nobody guesses, but it is said."""
+    said = ask.response
+    if said is None or said.kind != "answer" or said.choice is not None:
+        return ()
+    meant = [str(each["label"]) for each in ask.options or [] if inputs.fold(each["label"]) == inputs.fold(said.text)]
+    return tuple(f"{label!r} is an option, but words choose none: give it as the choice (--choice)" for label in meant)
 
 
 def refuse_open(row: Row) -> InvalidState:

@@ -41,23 +41,31 @@ def test_an_ask_from_question_to_outcome(call: Command) -> None:
     assert call("inbox", "list", "--unhandled").json[0]["id"] == "ASK-1"
     assert call("inbox", "ack", "ASK-1", "--outcome", "x").status == 2
     assert call("inbox", "ack", "ASK-1", "--response", "1").error["field"] == "outcome"
-    assert call("inbox", "ack", "ASK-1", "--response", "1", "--outcome", "it is blue").json["state"] == "closed"
+    done = call("inbox", "ack", "ASK-1", "--response", "1", "--outcome", "it is blue").json
+    assert (done["state"], done["response"]["seq"]) == ("closed", 1)
     assert call("inbox", "respond", "ASK-1", "red").error["code"] == "closed"
     assert call("inbox", "search", "DARKER").json[0]["outcome"] == "it is blue"
-    assert "answer: blue" in call("inbox", "list", "--format", "table").out
+    assert "answer 1: blue, the darker one" in call("inbox", "list", "--format", "table").out
 
 
 def test_a_refusal_names_the_flag_that_was_typed(call: Command) -> None:
     no_owner = call("inbox", "ask", "Which colour?", *IMPACT).error
-    assert (no_owner["error"].startswith("--owner must be one of"), no_owner["field"]) == (True, "action_owner")
-    assert no_owner["hint"] == "give another --owner; nothing was changed"
+    assert (no_owner["error"], no_owner["field"]) == (
+        "--owner is missing: it is one of decision, task, approval",
+        "action_owner",
+    )
+    assert no_owner["hint"] == "--owner is needed; nothing was changed"
+    assert call("inbox", "ask", "Which colour?", "--owner", "task").error["hint"].startswith("--impact is needed")
+    two = call("inbox", "list", "--attention", "--told").error
+    assert two["error"] == "--attention and told exclude each other"
+    assert call("inbox", "list", "--unhandled", "--state", "open").error["hint"] == "leave one of the two away"
     too_long = call("inbox", "ask", "Which colour?", "--owner", "task", "--next-step", "x" * 1_001, *IMPACT).error
     assert too_long["error"].startswith("--next-step has 1001 characters")
     assert (
         call("task", "claim-next", "--role", "w", "--lease", "0s").error["error"].startswith("--lease must be from 1")
     )
     row = call("board", "row", "Release", "Docs", "--status", "blocked", "--owner", "task", *IMPACT).error
-    assert (row["code"], row["hint"]) == ("invalid_input", "give another --next-step; nothing was changed")
+    assert (row["code"], row["hint"]) == ("invalid_input", "--next-step is needed; nothing was changed")
 
 
 def test_a_closed_project_says_what_it_hides(call: Command) -> None:
@@ -69,6 +77,8 @@ def test_a_closed_project_says_what_it_hides(call: Command) -> None:
 def test_what_a_human_does_with_an_ask(call: Command) -> None:
     assert call("inbox", "snooze", "ASK-1", "--for", "2h").json["snoozed_until"]
     assert call("inbox", "list", "--attention").json == []
+    assert [each["id"] for each in call("inbox", "list", "--snoozed").json] == ["ASK-1"]
+    assert " snoozed " in call("inbox", "list", "--format", "table").out
     assert call("inbox", "snooze", "ASK-1").status == 2
     assert call("inbox", "wake", "ASK-1").json["snoozed_until"] is None
     assert call("inbox", "respond", "ASK-1", "--kind", "clarify").error["code"] == "empty"
@@ -102,6 +112,30 @@ def test_what_an_agent_does_with_its_ask(call: Command) -> None:
     step = call(*ASK, *IMPACT, "--supersedes", "ASK-1").json
     assert (step["step_no"], step["surface_id"]) == (2, "ASK-1")
     assert call("inbox", "withdraw", step["id"], "--reason", "found it").json["close_reason"] == "withdrawn"
+
+
+def test_words_that_are_an_options_label_choose_nothing_and_say_so(call: Command) -> None:
+    said = call("inbox", "respond", "ASK-1", "Red").json
+    assert (said["response"]["choice"], "--choice" in said["warnings"][0]) == (None, True)
+    assert "warnings" not in call("inbox", "respond", "ASK-1", "--choice", "red").json
+    assert call("inbox", "respond", "ASK-1", "\u200b\u2060 \u3164").error["code"] == "empty"
+
+
+def test_a_table_of_what_was_said_shows_its_number_and_that_it_is_outdated(call: Command) -> None:
+    call("inbox", "respond", "ASK-1", "blue, perhaps", "--agent", "ann")
+    call("inbox", "revise", "ASK-1", "--detail", "dark")
+    assert "answer 1: blue, perhaps (outdated)" in call("inbox", "pending", "--format", "table").out
+
+
+def test_the_background_is_shown_and_handed_over_and_in_no_list(call: Command) -> None:
+    """An agent pays for every word that it is told again."""
+    long = "x" * 10_000
+    assert call("inbox", "ask", "Why?", "--owner", "task", *IMPACT, "--context", long).json["context"] == ""
+    assert call("inbox", "respond", "ASK-2", "because").json["context"] == ""
+    for words in (("list",), ("search", "why"), ("watch", "--once")):
+        assert long not in call("inbox", *words).out
+    assert call("inbox", "show", "ASK-2").json["ask"]["context"] == long
+    assert call("inbox", "pending").json["responses"][0]["context"] == long
 
 
 def test_watch_prints_what_needs_the_human_as_it_comes(call: Command) -> None:
