@@ -286,7 +286,7 @@ def revise(
     )
     if changed and row.handled_at is None:
         _follow(tx, on, before, row, agent=agent)
-    return asks.ask_of(asks.find(tx, row.id))
+    return asks.lean(asks.find(tx, row.id))
 
 
 # --- what humans say --------------------------------------------------------------------------------------------------
@@ -488,7 +488,7 @@ def dismiss(tx: Tx, *, ask: str, reason: str = "", agent: str = "") -> Ask:
     on, before = _locked_to_close(tx, ask)
     row = asks.dismissed(tx, before, reason=reason, agent=asks.speaker(agent))
     _follow(tx, on, before, row, agent=asks.speaker(agent))
-    return asks.ask_of(row)
+    return asks.lean(row)
 
 
 def expire_asks(tx: Tx, *, limit: int) -> list[str]:

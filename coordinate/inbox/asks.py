@@ -297,7 +297,7 @@ def snoozed(tx: Tx, before: Row, *, until: datetime | None, agent: str) -> Ask:
         past, shown = ("woken", None) if until is None else ("snoozed", leases.when(until))
         record(tx, row, f"ask.{past}", agent=by, until=shown)
         tx.announce("asked")
-    return ask_of(row)
+    return lean(row)
 
 
 # --- close ------------------------------------------------------------------------------------------------------------
