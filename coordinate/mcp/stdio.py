@@ -1,8 +1,9 @@
 """`coordinate mcp`: one client over stdin and stdout, for as long as it is there.
 
 stdout carries the protocol and nothing else: from the first moment whatever else prints there goes to stderr. When the
-client is gone (stdin ends, nobody reads stdout any more, the parent died) the process ends too. It releases nothing:
-what the session holds runs on to its time, and a client that shows the same session goes on with it.
+client is gone (stdin ends, nobody reads stdout any more, the parent died) the process ends too, and when it is told to
+(SIGTERM, SIGINT). It releases nothing: what the session holds runs on to its time, and a client that shows the same
+session goes on with it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import logging
 import os
 import select
+import signal
 import socket
 import sys
 import threading
@@ -19,6 +21,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from io import TextIOWrapper
+from types import FrameType
 from typing import Any, NoReturn
 
 import anyio
@@ -99,6 +102,8 @@ class Alone:
 def serve(board: Coordinator, *, protocol: Protocol, profile: str, place: Callable[[], tuple[str, str]]) -> NoReturn:
     """Serve the client until it is gone. `place` tells its project and branch."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _end_at_once)
     threading.Thread(target=_end_with_the_client, args=(protocol,), daemon=True).start()
     anyio.run(_serve, board, protocol, profile, place)
     raise AssertionError("the process ends with its client")
@@ -151,6 +156,11 @@ def _no_message(fault: Exception) -> JSONRPCError | None:
     if not (type(number) is int or (isinstance(number, str) and number.isprintable())):
         number = None
     return JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=code, message=words))
+
+
+def _end_at_once(number: int, frame: FrameType | None) -> NoReturn:
+    """No unwinding: a thread that waits for the client's next word cannot be woken. What is not committed is undone."""
+    os._exit(128 + number)
 
 
 def _end_with_the_client(protocol: Protocol) -> NoReturn:

@@ -549,6 +549,23 @@ def test_it_ends_with_its_client_and_keeps_what_was_held(
         assert [each.live for each in board.list_sessions(of_agent="bob")] == [True]
 
 
+def test_a_signal_ends_it_though_its_client_stays(sqlite_template: Path, tmp_path: Path) -> None:
+    """One while it listens, the other in a call that waits."""
+    url = str(tmp_path / "board.db")
+    Path(url).write_bytes(sqlite_template.read_bytes())
+    command = Command(url, folder_of(tmp_path))
+    clients = {number: Raw(command, "--agent", "bob") for number in (signal.SIGTERM, signal.SIGINT)}
+    for number, client in clients.items():
+        client.say(*HELLO, call(2, "list_my_tasks"))
+        assert [client.hear()["id"], client.hear()["id"]] == [1, 2]
+        if number == signal.SIGTERM:
+            client.say(call(3, "claim_next_task", role="nobody", wait=50), call(4, "list_my_tasks"))
+            assert client.hear()["id"] == 4
+        client.process.send_signal(number)
+        assert client.process.wait(30) == 128 + number
+        assert client.end()[1] == ""
+
+
 # Talks until the server holds a task, prints the server's number, and then does what the test says.
 CLIENT = """
 import json, os, subprocess, sys, time
