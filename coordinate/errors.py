@@ -265,7 +265,7 @@ class UnreadAnswer(CoordinateError):
 
 
 class AnswerChanged(CoordinateError):
-    """The human spoke again since; `response_seq` is the current one. Nothing was closed."""
+    """Another response stands than the one that was named, or none; `response_seq` is the current number."""
 
     code = "answer_changed"
     exit_status = 4

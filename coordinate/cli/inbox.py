@@ -109,12 +109,14 @@ def wait(call: Call, ask: str, wait: int | None, full: bool, after: int | None) 
 @direction_option
 @click.option("--revision", type=int, metavar="N", help="Which revision of the ask you looked at.")
 @click.option("--withdraw", "takes_back", is_flag=True, help="Take your response back, if nobody was handed it yet.")
+@click.option("--response", "response_seq", type=int, metavar="N", help="With --withdraw: only if this one stands.")
 @naming_the_deed
 def respond(
     call: Call,
     ask: str,
     text: str | None,
     takes_back: bool,
+    response_seq: int | None,
     client_id: str | None,
     client_seq: int | None,
     action_id: str | None,
@@ -127,9 +129,11 @@ def respond(
     deed = given(client_id=client_id, client_seq=client_seq, action_id=action_id)
     if takes_back and (text or given(**said)):
         raise click.UsageError("--withdraw takes a response back; it goes with nothing else")
+    if response_seq is not None and not takes_back:
+        raise click.UsageError("--response names what --withdraw takes back")
     with call.board() as board:
         if takes_back:
-            call.show(board.withdraw_response(ask=ask, **deed))
+            call.show(board.withdraw_response(ask=ask, **given(response_seq=response_seq), **deed))
         else:
             call.show(board.respond(ask=ask, **given(text=text, **said), **deed))
 

@@ -359,6 +359,7 @@ def withdraw_response(
     tx: Tx,
     *,
     ask: str,
+    response_seq: int | None = None,
     client_id: str | None = None,
     client_seq: int | None = None,
     action_id: str | None = None,
@@ -369,14 +370,19 @@ def withdraw_response(
 
     A task that is held again by now waits when that hold ends; about one that was cancelled nothing is asked any more.
     A time for an answer that is over by then ends nothing any more: the ask waits without end.
-    Against a pickup at the same moment exactly one of the two happens. Raises `AlreadySeen`, `AlreadyDecided` when the
-    board has acted on it, or an approval's task is done, `Closed`. Where there is nothing to take back it answers
-    `already`.
+    Against a pickup at the same moment exactly one of the two happens. `response_seq` names the response that is meant:
+    where another stands by now, or none, it is refused as `AnswerChanged`, which says what stands. Raises
+    `AlreadySeen`, `AlreadyDecided` when the board has acted on it, or an approval's task is done, `Closed`. Without
+    `response_seq` it answers `already` where there is nothing to take back.
     """
     action = responses.action_of(client_id, client_seq, action_id)
+    if response_seq is not None:
+        inputs.integer(response_seq, "response_seq", least=1, most=2**31 - 1)
     on, before = _rows(tx, ask) if action.action_id else _locked(tx, ask)
     decided = on is not None and on.status == DONE and before.action_owner == "approval"
-    done = responses.taken_back(tx, before, action, decided=decided, agent=agent, session=session)
+    done = responses.taken_back(
+        tx, before, action, response_seq=response_seq, decided=decided, agent=agent, session=session
+    )
     return _followed(tx, on, before, done, asks.speaker(agent))
 
 

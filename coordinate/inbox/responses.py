@@ -14,6 +14,7 @@ from coordinate.db.engine import Row, Tx
 from coordinate.errors import (
     AlreadyDecided,
     AlreadySeen,
+    AnswerChanged,
     CoordinateError,
     Empty,
     InvalidState,
@@ -28,6 +29,7 @@ from coordinate.states import RESPONSE_KINDS
 # Kinds that mean something without a word.
 WORDLESS = ("decline", "handled")
 KEY_MAX = 200
+SHOWN_MAX = 200
 
 
 @dataclass(frozen=True)
@@ -96,17 +98,29 @@ def responded(tx: Tx, before: Row, said: Said, action: Action, *, agent: str, se
     return replace(_answer(tx, row), replaced=stood)
 
 
-def taken_back(tx: Tx, before: Row, action: Action, *, decided: bool, agent: str, session: str | None) -> Responded:
+def taken_back(
+    tx: Tx,
+    before: Row,
+    action: Action,
+    *,
+    response_seq: int | None = None,
+    decided: bool,
+    agent: str,
+    session: str | None,
+) -> Responded:
     """The human takes the current response to a locked ask back, as long as nobody was handed it.
 
-    Raises `AlreadySeen` naming who was, `AlreadyDecided` when the board itself acted on it or what it is about is
-    `decided`, `Closed`. Where nothing is to be taken back it answers `already`, and a named deed is written down, so
-    that it takes nothing back when it comes again.
+    Raises `AnswerChanged` when it is not the one that `response_seq` names, `AlreadySeen` naming who was handed it,
+    `AlreadyDecided` when the board itself acted on it or what it is about is `decided`, `Closed`. Where nothing is to
+    be taken back it answers `already`, and a named deed is written down, so that it takes nothing back when it comes
+    again.
     """
     if (first := _replayed(tx, before, action)) is not None:
         return first
     if before.closed_at is not None:
         raise asks.is_closed(before)
+    if response_seq is not None and (before.handled_at is None or before.response_seq != response_seq):
+        raise _stands_otherwise(tx, before, response_seq)
     nothing = Said("withdrawn", "", None, "", None)
     if before.handled_at is None:
         if action.action_id is not None:
@@ -223,6 +237,21 @@ def _why_not(tx: Tx, ask_id: str) -> CoordinateError | None:
     if row.kind != "question":
         return _no_question(row)
     return None if row.handled_at is None else asks.unread(tx, ask_id, None)
+
+
+def _stands_otherwise(tx: Tx, before: Row, response_seq: int) -> AnswerChanged:
+    """Another response stands than the one that was to be taken back, or none."""
+    stands = asks.ask_of(asks.find(tx, before.id)).response
+    now = "nothing stands now"
+    if stands is not None:
+        words = ", ".join(repr(part[:SHOWN_MAX]) for part in (stands.choice, stands.text) if part) or stands.kind
+        now = f"what stands now is {stands.said_by}'s {words}, response {stands.seq}"
+    return AnswerChanged(
+        f"response {response_seq} to {before.id} does not stand: {now}",
+        hint=f"look at it again: coordinate inbox show {before.id}",
+        ask_id=before.id,
+        response_seq=before.response_seq,
+    )
 
 
 def _no_question(row: Row) -> NotAQuestion:

@@ -354,6 +354,25 @@ def test_a_human_may_unsay_what_nobody_was_handed(board: Coordinator, ann: Coord
     assert said(handed(board)).choice == "blue"
 
 
+def test_an_undo_takes_back_the_response_that_it_names_and_no_other(
+    board: Coordinator, ann: Coordinator, board_url: str
+) -> None:
+    """Two people answer: what the first takes back is never what the second said, nor what nobody says any more."""
+    board.ask(**COLOUR)
+    ann.respond(ask="ASK-1", choice="red")
+    ann.acting(agent="ben").respond(ask="ASK-1", choice="blue", text="darker")
+    with refused(board_url, AnswerChanged, "what stands now is ben's 'blue', 'darker', response 2") as caught:
+        ann.withdraw_response(ask="ASK-1", response_seq=1)
+    assert caught.value.facts["response_seq"] == 2
+    undo = {"ask": "ASK-1", "response_seq": 2, "client_id": "phone", "client_seq": 1, "action_id": "undo"}
+    assert ann.withdraw_response(**undo).ask.response is None
+    with nothing_changes(board_url):
+        assert ann.withdraw_response(**undo).already
+    for number in (2, 3):
+        with refused(board_url, AnswerChanged, "nothing stands now"):
+            ann.withdraw_response(ask="ASK-1", response_seq=number)
+
+
 def test_a_response_to_a_closed_ask_says_that_it_is_closed(
     board: Coordinator, ann: Coordinator, board_url: str
 ) -> None:

@@ -469,6 +469,7 @@ SPECIAL |= {
         + [[{"label": "R", "note": note}] for note in text(10_000).bad]
         + [[{"label": "R", "status": status}] for status in [*STATUS.bad, "TODO"]]
     ),
+    ("withdraw_response", "response_seq"): whole(1, 2**31 - 1).optional(),
     ("board_row", "status"): Kind([*STATUS.bad, "TODO"], required=False),
     ("board_row", "note"): text(10_000).optional(),
     **{("board_row", name): text(1_000).optional() for name in ("next_step", "impact", "outcome")},

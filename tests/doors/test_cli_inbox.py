@@ -84,7 +84,9 @@ def test_what_a_human_does_with_an_ask(call: Command) -> None:
     assert call("inbox", "respond", "ASK-1", "--kind", "clarify").error["code"] == "empty"
     assert call("inbox", "respond", "ASK-1", "which?", "--kind", "clarify").status == 0
     assert call("inbox", "respond", "ASK-1", "--withdraw", "--kind", "decline").status == 2
-    assert call("inbox", "respond", "ASK-1", "--withdraw").json["state"] == "open"
+    assert call("inbox", "respond", "ASK-1", "which?", "--response", "1").status == 2
+    assert call("inbox", "respond", "ASK-1", "--withdraw", "--response", "2").error["code"] == "answer_changed"
+    assert call("inbox", "respond", "ASK-1", "--withdraw", "--response", "1").json["state"] == "open"
     assert call("inbox", "annotate", "ASK-1", "mind the budget").json["id"] == "ANN-1"
     assert call("inbox", "annotate", "ASK-1", "a slip").json["id"] == "ANN-2"
     assert call("inbox", "unannotate", "ANN-2").json["close_reason"] == "withdrawn"

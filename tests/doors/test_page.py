@@ -564,8 +564,13 @@ def test_of_two_people_at_once_the_second_is_told_what_the_first_said(
     assert b"hugo was first" in told.body
     expect(page.locator("#said-ASK-1")).to_contain_text("ada answered blue")  # and whoever was first sees it, too
     expect(page.locator("#said-ASK-1")).to_contain_text("came after your answer")
+    page.locator("#said").get_by_role("button", name="Undo").click()  # of what they said before ada did
+    expect(said).to_contain_text("does not stand: what stands now is ada's 'blue', response 4")
     seen = b"ask=ASK-1&choice=red&response_seq=4"
     assert server("POST", "/do/respond", seen, token=server.secrets["human"], **form).status == 303
+    for stale, status in ((b"ask=ASK-1", 422), (b"ask=ASK-1&response_seq=4", 409), (b"ask=ASK-1&response_seq=5", 303)):
+        assert server("POST", "/do/undo", stale, token=server.secrets["human"], **form).status == status
+    assert board.show_ask(ask="ASK-1").ask.response is None
 
 
 @ON_A_FILE

@@ -62,7 +62,8 @@ async def do(request: Request) -> Response:
         return refused(error) if isinstance(error, CoordinateError) else JSONResponse(refusal(error), 500)
     notice = _to_know(done, form, caller.agent)
     if quiet:
-        return JSONResponse({"said": said, "notice": notice})
+        seq = done.response.seq if isinstance(done, Responded) and done.response else None
+        return JSONResponse({"said": said, "notice": notice, "response_seq": seq})
     return told(said, notice, back=back) if notice else RedirectResponse(back, 303)
 
 
@@ -94,6 +95,14 @@ def _need(form: Form, name: str) -> str:
     return form[name]
 
 
+def _number(form: Form, name: str) -> int:
+    """What the form was written for, as the page put it there."""
+    said = _need(form, name)
+    if not (said.isascii() and said.isdigit() and len(said) < 19):
+        raise InvalidInput(f"{name} must be a whole number", hint="load the page again", field=name)
+    return int(said)
+
+
 # --- asks -------------------------------------------------------------------------------------------------------------
 
 _SAID = {"answer": "Answered", "clarify": "Asked back on", "decline": "Declined", "handled": "Done your part of"}
@@ -113,8 +122,10 @@ def respond(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
 
 
 def undo(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
+    """The one that was shown, and no other."""
     ask = _need(form, "ask")
-    return "withdraw_response", {"ask": ask}, f"Took back what was said on {ask}"
+    given = {"ask": ask, "response_seq": _number(form, "response_seq")}
+    return "withdraw_response", given, f"Took back what was said on {ask}"
 
 
 def snooze(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:

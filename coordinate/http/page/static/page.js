@@ -245,13 +245,13 @@
     const body = new URLSearchParams(new FormData(form, by));
     const item = form.closest("[data-item]"), next = neighbour(item);
     try {
-      const { said, notice } = await send(action, body);
+      const { said, notice, response_seq } = await send(action, body);
       if (action === "/do/undo") return void await reopened(body.get("ask"), form.dataset.words, said);
       for (const field of form.querySelectorAll("textarea")) sessionStorage.removeItem(keyOf(field));
       form.reset();
       const details = form.closest("details");
       if (details) details.open = false;
-      tell(said, false, action === "/do/respond" ? () => takeBack(body) : null, notice);
+      tell(said, false, action === "/do/respond" ? () => takeBack(body, response_seq) : null, notice);
       await look();
       if (details?.contains(document.activeElement)) document.activeElement.blur();
       rest([item, next].find((each) => each?.isConnected) ?? main);
@@ -263,10 +263,10 @@
     }
   });
 
-  async function takeBack(body) {
+  async function takeBack(body, response_seq) {
     const ask = body.get("ask");
     try {
-      const { said } = await send("/do/undo", new URLSearchParams({ csrf: body.get("csrf"), ask }));
+      const { said } = await send("/do/undo", new URLSearchParams({ csrf: body.get("csrf"), ask, response_seq }));
       await reopened(ask, body.get("text"), said);
     } catch (error) {
       tell(error.message, true);
