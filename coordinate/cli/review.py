@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 import click
 
-from coordinate.cli.shared import DURATION, Call, choice, command, given
+from coordinate.cli.shared import DURATION, Call, choice, command, given, revision_option
 
 override_option = click.option("--override", metavar="REASON", help="A human's reason to review own work; recorded.")
 
@@ -29,16 +30,26 @@ def claim_review(call: Call, task: str | None, project: str | None, lease: int |
 @choice("--project", help="With --all: only tasks of this project.")
 @click.option("--note", help="What the review found.")
 @override_option
+@revision_option
 def approve(
-    call: Call, task: str | None, everything: bool, project: str | None, note: str | None, override: str | None
+    call: Call,
+    task: str | None,
+    everything: bool,
+    project: str | None,
+    note: str | None,
+    override: str | None,
+    expected_revision: int | None,
 ) -> None:
     """Pass the review of a task. With --all the answer is the list of the approved; each refused one is a JSON line on
     stderr, stops none, and leaves the exit status 0."""
     if (task is None) != everything:
         raise click.UsageError("give a task id or --all, one of them")
+    if everything and expected_revision is not None:
+        raise click.UsageError("--expected-revision is of one task")
     if task is not None:
         with call.board() as board:
-            call.show(board.approve(task=task, **given(note=note, override=override)))
+            wanted = given(note=note, override=override, expected_revision=expected_revision)
+            call.show(board.approve(task=task, **wanted))
         return
     with call.board() as board:
         outcomes = board.approve_all(**given(project=project, override=override))
@@ -54,7 +65,8 @@ def approve(
 @click.argument("task", metavar="TASK-ID")
 @click.option("--reason", required=True, help="What is missing.")
 @override_option
-def reject(call: Call, task: str, reason: str, override: str | None) -> None:
+@revision_option
+def reject(call: Call, task: str, reason: str, **wanted: Any) -> None:
     """Send a task back to the queue, in its old place, with the reason as a note."""
     with call.board() as board:
-        call.show(board.reject(task=task, reason=reason, **given(override=override)))
+        call.show(board.reject(task=task, reason=reason, **given(**wanted)))

@@ -223,6 +223,9 @@ def add_global_options(command: click.Command) -> click.Command:
     return command
 
 
+revision_option = click.option(
+    "--expected-revision", type=int, metavar="N", help="Only if it stands at this revision still."
+)
 with_events = click.option(
     "--with-events",
     is_flag=True,

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from coordinate.cli.shared import MOMENT, Call, choice, command, given, read_text, tasks_named
+from coordinate.cli.shared import MOMENT, Call, choice, command, given, read_text, revision_option, tasks_named
 
 task_argument = click.argument("task", metavar="TASK-ID")
 
@@ -101,10 +101,11 @@ def comment(call: Call, task: str, note: str, note_type: str | None) -> None:
 @task_argument
 @click.option("--note", help="What changed.")
 @click.option("--withdraw-ask", is_flag=True, help="Withdraw what it asks a human along.")
-def unblock(call: Call, task: str, note: str | None, withdraw_ask: bool) -> None:
+@revision_option
+def unblock(call: Call, task: str, withdraw_ask: bool, **wanted: Any) -> None:
     """Put a BLOCKED task back into the queue, with fresh attempts; refused while it waits for a human."""
     with call.board() as board:
-        call.show(board.unblock(task=task, withdraw_ask=withdraw_ask, **given(note=note)))
+        call.show(board.unblock(task=task, withdraw_ask=withdraw_ask, **given(**wanted)))
 
 
 @command("cancel", example='coordinate task cancel TASK-12 --agent alice --reason "not needed"')
@@ -119,10 +120,11 @@ def cancel(call: Call, task: str, reason: str | None) -> None:
 @command("reopen", example='coordinate task reopen TASK-12 --agent alice --reason "the bug is back"')
 @task_argument
 @click.option("--reason", help="Why.")
-def reopen(call: Call, task: str, reason: str | None) -> None:
+@revision_option
+def reopen(call: Call, task: str, **wanted: Any) -> None:
     """Put a finished or cancelled task back into the queue; what depended on it waits again."""
     with call.board() as board:
-        call.show(board.reopen(task=task, **given(reason=reason)))
+        call.show(board.reopen(task=task, **given(**wanted)))
 
 
 on_option = click.option("--on", required=True, metavar="TASK-ID", help="The task that must be DONE first.")

@@ -144,14 +144,26 @@ def _finishable(tx: Tx, task: Row | Task, readers: list[str]) -> Row | None:
     return before
 
 
-def approve(tx: Tx, *, task: str, note: str = "", override: str | None = None, agent: str = "") -> Task:
+def approve(
+    tx: Tx,
+    *,
+    task: str,
+    note: str = "",
+    override: str | None = None,
+    expected_revision: int | None = None,
+    agent: str = "",
+) -> Task:
     """Pass the review of a task: IN_REVIEW becomes DONE, and whoever waited for it may go on at that moment.
 
     An approval that a human was asked for and has not given yet is withdrawn. Raises `SelfReview` when the reviewer
     held the task in this round of work, unless `override` (a human's reason, recorded in the history) is given; `Held`
-    while another reviewer has reserved it; `InvalidState`.
+    while another reviewer has reserved it; `OutdatedRevision` with `expected_revision` when the task changed since, so
+    that nobody passes what they did not see; `InvalidState`.
     """
-    return _judged(tx, review.approve(tx, task=task, note=note, override=override, agent=agent), agent)
+    passed = review.approve(
+        tx, task=task, note=note, override=override, expected_revision=expected_revision, agent=agent
+    )
+    return _judged(tx, passed, agent)
 
 
 def approve_all(
@@ -171,12 +183,23 @@ def approve_all(
     return review.approve_each(tx, project=project, override=override, limit=limit, one=one)
 
 
-def reject(tx: Tx, *, task: str, reason: str, override: str | None = None, agent: str = "") -> Task:
+def reject(
+    tx: Tx,
+    *,
+    task: str,
+    reason: str,
+    override: str | None = None,
+    expected_revision: int | None = None,
+    agent: str = "",
+) -> Task:
     """Send a task back: IN_REVIEW becomes TODO in its old place in the queue, with the reason as a REJECTED note.
 
     A new round of work begins: those who held it before may review the next. Raises as `approve`.
     """
-    return _judged(tx, review.reject(tx, task=task, reason=reason, override=override, agent=agent), agent)
+    sent_back = review.reject(
+        tx, task=task, reason=reason, override=override, expected_revision=expected_revision, agent=agent
+    )
+    return _judged(tx, sent_back, agent)
 
 
 def _judged(tx: Tx, task: Task, agent: str) -> Task:
@@ -211,11 +234,20 @@ def cancel(tx: Tx, *, task: str, reason: str = "", agent: str = "") -> Cancelled
 # --- by others --------------------------------------------------------------------------------------------------------
 
 
-def unblock(tx: Tx, *, task: str, note: str = "", withdraw_ask: bool = False, agent: str = "") -> Task:
+def unblock(
+    tx: Tx,
+    *,
+    task: str,
+    note: str = "",
+    withdraw_ask: bool = False,
+    expected_revision: int | None = None,
+    agent: str = "",
+) -> Task:
     """Put a BLOCKED task back into the queue with fresh attempts; `note` (at most 10,000 characters) says what changed.
 
-    While it waits for a human this is refused with `AskOpen`, naming the ask; `withdraw_ask` withdraws that too. Raises
-    `InvalidState` unless it is BLOCKED.
+    While it waits for a human this is refused with `AskOpen`, naming the ask; `withdraw_ask` withdraws that too. With
+    `expected_revision` it is refused as `OutdatedRevision` when the task changed since: another reason may stand there.
+    Raises `InvalidState` unless it is BLOCKED.
     """
     withdraws = inputs.flag(withdraw_ask, "withdraw_ask")
     row = story.find(tx, inputs.task_id(task), lock=True)
@@ -227,7 +259,7 @@ def unblock(tx: Tx, *, task: str, note: str = "", withdraw_ask: bool = False, ag
             if not withdraws:
                 raise asked.waits(row.id, waits_for, "answer that, or withdraw it along: --withdraw-ask")
             asked.withdrawn_along(tx, waits_for, f"{row.id} was unblocked", agent)
-    unblocked = tasks.unblock(tx, task=task, note=note, agent=agent)
+    unblocked = tasks.unblock(tx, task=task, note=note, expected_revision=expected_revision, agent=agent)
     asked.asked_no_more(tx, row.id, f"{row.id} was unblocked", agent)
     return unblocked
 

@@ -59,19 +59,35 @@ def review_count(tx: Tx, *, project: str | None = None) -> int:
     return int(found.count)
 
 
-def approve(tx: Tx, *, task: str, note: str = "", override: str | None = None, agent: str = "") -> Task:
+def approve(
+    tx: Tx,
+    *,
+    task: str,
+    note: str = "",
+    override: str | None = None,
+    expected_revision: int | None = None,
+    agent: str = "",
+) -> Task:
     """Pass the review of a task; `flows.finishing.approve` says what is promised."""
-    row = _reviewed(tx, "approve", task, agent, override=override, detail=_noted(note))
+    row = _reviewed(tx, "approve", task, agent, override=override, revision=expected_revision, detail=_noted(note))
     if note:
         story.note(tx, row.id, inputs.agent(agent), "REVIEW", note)
     dependencies.met_by(tx, row.id)
     return story.task_of(tx, row)
 
 
-def reject(tx: Tx, *, task: str, reason: str, override: str | None = None, agent: str = "") -> Task:
+def reject(
+    tx: Tx,
+    *,
+    task: str,
+    reason: str,
+    override: str | None = None,
+    expected_revision: int | None = None,
+    agent: str = "",
+) -> Task:
     """Send a task back to the queue; `flows.finishing.reject` says what is promised."""
     reason = inputs.text(reason, "reason", limit=inputs.REASON_MAX, blank=False)
-    row = _reviewed(tx, "reject", task, agent, override=override, detail=reason)
+    row = _reviewed(tx, "reject", task, agent, override=override, revision=expected_revision, detail=reason)
     story.note(tx, row.id, inputs.agent(agent), "REJECTED", reason)
     if row.unmet_dependencies == 0 and row.parked == "":
         tx.announce("ready")
@@ -120,12 +136,15 @@ def _noted(note: str) -> str:
     return inputs.text(note, "note", limit=inputs.NOTE_MAX)[: inputs.REASON_MAX]
 
 
-def _reviewed(tx: Tx, verb: str, task: str, agent: str, *, override: str | None, detail: str) -> Row:
+def _reviewed(
+    tx: Tx, verb: str, task: str, agent: str, *, override: str | None, revision: int | None, detail: str
+) -> Row:
     """Lock the task, look who worked on it, then move it: the lock covers both."""
     task_id, agent = inputs.task_id(task), inputs.agent(agent)
     if override is not None:
         override = inputs.text(override, "override", limit=inputs.REASON_MAX, blank=False)
     before = story.find(tx, task_id, lock=True)
+    story.refuse_outdated(before, revision)
     _refuse(tx, before, verb, agent, override=override)
     row = tx.one(f"task_{verb}", task_id=task_id)
     assert row is not None

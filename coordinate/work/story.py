@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from coordinate import events, inputs
 from coordinate.db.engine import Row, Tx
-from coordinate.errors import NotFound
+from coordinate.errors import NotFound, OutdatedRevision
 from coordinate.records import Dependency, Task
 
 
@@ -52,6 +52,21 @@ def find(tx: Tx, task_id: str, *, lock: bool = False) -> Row:
     if row is None:
         raise NotFound(f"there is no {task_id}", hint="coordinate task list shows what there is", task_id=task_id)
     return row
+
+
+def refuse_outdated(row: Row, expected_revision: int | None) -> None:
+    """Refuse what was meant for a locked task as it stood at another revision; None is meant for any."""
+    if expected_revision is None:
+        return
+    inputs.integer(expected_revision, "expected_revision", least=0, most=inputs.BIGINT_MAX)
+    if row.revision != expected_revision:
+        raise OutdatedRevision(
+            f"{row.id} is {row.status} at revision {row.revision}, not {expected_revision}: it was changed meanwhile",
+            hint=f"read it again: coordinate task view {row.id}",
+            task_id=row.id,
+            status=row.status,
+            revision=int(row.revision),
+        )
 
 
 def task_of(tx: Tx, row: Row) -> Task:

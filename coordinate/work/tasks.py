@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from coordinate import counters, events, inputs, leases, paths
 from coordinate.db.engine import Row, Tx
-from coordinate.errors import InvalidInput, InvalidState, OutdatedRevision
+from coordinate.errors import InvalidInput, InvalidState
 from coordinate.frozen import dataclass
 from coordinate.records import (
     Attempt,
@@ -245,9 +245,10 @@ def _folded(title: str, body: str) -> str:
 # --- moves that are nobody's alone ------------------------------------------------------------------------------------
 
 
-def unblock(tx: Tx, *, task: str, note: str = "", agent: str = "") -> Task:
+def unblock(tx: Tx, *, task: str, note: str = "", expected_revision: int | None = None, agent: str = "") -> Task:
     """Put a BLOCKED task back into the queue; `flows.finishing.unblock` says what is promised."""
-    row = _move(tx, "unblock", task, agent, detail=inputs.text(note, "note", limit=inputs.NOTE_MAX))
+    said = inputs.text(note, "note", limit=inputs.NOTE_MAX)
+    row = _move(tx, "unblock", task, agent, detail=said, expected_revision=expected_revision)
     if note:
         story.note(tx, row.id, inputs.agent(agent), "COMMENT", note)
     _announce(tx, row)
@@ -303,22 +304,33 @@ def cancel(tx: Tx, *, task: str, reason: str = "", agent: str = "") -> Cancelled
     return Cancelled(story.task_of(tx, row), ended.agent if ended else None, stranded)
 
 
-def reopen(tx: Tx, *, task: str, reason: str = "", agent: str = "") -> Task:
+def reopen(tx: Tx, *, task: str, reason: str = "", expected_revision: int | None = None, agent: str = "") -> Task:
     """Put a DONE or CANCELLED task back into the queue; whoever depended on it waits for it again.
 
-    Dependents that are held or finished already stay so; those still in the queue leave it until this is done.
+    Dependents that are held or finished already stay so; those still in the queue leave it until this is done. With
+    `expected_revision` it is refused as `OutdatedRevision` when the task changed since.
     """
     reason = inputs.text(reason, "reason", limit=inputs.REASON_MAX)
-    row = _move(tx, "reopen", task, agent, detail=reason, reason=reason)
+    row = _move(tx, "reopen", task, agent, detail=reason, reason=reason, expected_revision=expected_revision)
     dependencies.unmet_by(tx, row.id)
     _announce(tx, row)
     return story.task_of(tx, row)
 
 
-def _move(tx: Tx, verb: str, task: str, agent: str, *, detail: str, reason: str = "") -> Row:
+def _move(
+    tx: Tx,
+    verb: str,
+    task: str,
+    agent: str,
+    *,
+    detail: str,
+    reason: str = "",
+    expected_revision: int | None = None,
+) -> Row:
     """A move that asks nothing of the caller but where the task stands; the row is locked, so the reason is exact."""
     task_id, agent = inputs.task_id(task), inputs.agent(agent)
     before = story.find(tx, task_id, lock=True)
+    story.refuse_outdated(before, expected_revision)
     row = tx.one(f"task_{verb}", task_id=task_id)
     if row is None:
         raise wrong_state(before, verb)
@@ -371,15 +383,7 @@ def edit(
     """
     task_id, agent = inputs.task_id(task), inputs.agent(agent)
     before = story.find(tx, task_id, lock=True)
-    if expected_revision is not None and before.revision != inputs.integer(
-        expected_revision, "expected_revision", least=0, most=inputs.BIGINT_MAX
-    ):
-        raise OutdatedRevision(
-            f"{task_id} is at revision {before.revision}, not {expected_revision}: somebody changed it",
-            hint=f"read it again: coordinate task view {task_id}",
-            task_id=task_id,
-            revision=int(before.revision),
-        )
+    story.refuse_outdated(before, expected_revision)
     if before.status in FINAL:
         raise InvalidState(
             f"{task_id} is {before.status} and is not edited any more", hint="reopen it first", status=before.status

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from coordinate import Coordinator
-from coordinate.errors import Held, InvalidState, NotFound, SelfReview
+from coordinate.errors import Held, InvalidState, NotFound, OutdatedRevision, SelfReview
 from tests.clock import age
 from tests.tables import assert_sound, nothing_changes, refused, rows
 
@@ -117,6 +117,31 @@ def test_a_reopened_task_does_not_begin_a_new_round(board: Coordinator, board_ur
     board.complete(handle=board.claim_task(task=task, agent="carol"), review=True, agent="carol")
     with refused(board_url, SelfReview):
         board.approve(task=task, agent="bob")
+
+
+def test_what_was_judged_is_what_was_seen(board: Coordinator, board_url: str) -> None:
+    """Between the look and the word another has judged, and the next attempt stands there."""
+    task = submitted(board, "bob")
+    seen = board.view(task=task).task.revision
+    board.reject(task=task, reason="no test", expected_revision=seen, agent="ann")
+    board.complete(handle=board.claim_task(task=task, agent="ben"), review=True, result="other", agent="ben")
+    for judge in (
+        lambda: board.approve(task=task, expected_revision=seen),
+        lambda: board.reject(task=task, reason="x", expected_revision=seen),
+    ):
+        with refused(board_url, OutdatedRevision, "is IN_REVIEW at revision") as caught:
+            judge()
+    approved = board.approve(task=task, expected_revision=caught.value.facts["revision"])
+    board.reopen(task=task, expected_revision=approved.revision)
+    board.block(handle=board.claim_task(task=task, agent="bob"), reason="no key", agent="bob")
+    with refused(board_url, OutdatedRevision, "is BLOCKED at revision"):
+        board.reopen(task=task, expected_revision=approved.revision)
+    seen = board.view(task=task).task.revision
+    board.unblock(task=task, expected_revision=seen)
+    board.block(handle=board.claim_task(task=task, agent="ben"), reason="no disk", agent="ben")
+    with refused(board_url, OutdatedRevision, "is BLOCKED at revision"):
+        board.unblock(task=task, expected_revision=seen)
+    assert_sound(board_url)
 
 
 def test_a_human_may_override_and_it_is_on_record(board: Coordinator, board_url: str) -> None:

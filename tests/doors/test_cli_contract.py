@@ -183,6 +183,9 @@ def test_approve_all_answers_the_approved_and_tells_each_refusal_on_stderr(call:
         ("self_review", "TASK-2")
     ]
     assert call("task", "claim-review", "--agent", "s").json["reviewer"] == "s"
+    for verb, *more in (("approve",), ("reject", "--reason", "x"), ("unblock",), ("reopen",)):
+        stale = call("task", verb, "TASK-2", *more, "--agent", "s", "--expected-revision", "1")
+        assert stale.error["code"] == "outdated_revision"
     rejected = call("task", "reject", "TASK-2", "--agent", "s", "--reason", "no tests").json
     assert rejected["status"] == "TODO"
 

@@ -213,7 +213,7 @@ def test_only_who_may_answer_can_and_the_page_needs_a_name(server: Server, board
     assert server("POST", "/do/respond", body, Cookie=cookie, Origin=f"http://{server.host}", **form).status == 403
     assert board.show_ask(ask="ASK-1").ask.response is None
     board.dispatch(title="T", role="worker")
-    steer = b"task=TASK-1&title=U&was_title=T&priority=1&was_priority=1"
+    steer = b"task=TASK-1&title=U&was_title=T&priority=1&was_priority=1&expected_revision=1"
     for deed in ("cancel", "reopen", "unblock", "edit"):
         assert server("POST", f"/do/{deed}", steer, token=server.secrets["worker"], **form).status == 403
         own = {"Cookie": cookie, "Origin": f"http://{server.host}"}
@@ -644,7 +644,9 @@ def test_a_person_steers_a_task(visit: Visit, board: Coordinator) -> None:
 
 
 @ON_A_FILE
-def test_a_person_passes_and_refuses_reviews_and_the_log_tells_what_was_said(visit: Visit, board: Coordinator) -> None:
+def test_a_person_passes_and_refuses_reviews_and_the_log_tells_what_was_said(
+    visit: Visit, server: Server, board: Coordinator
+) -> None:
     for title in ("Draw the logo", "Print it", "My own"):
         board.dispatch(title=title, role="worker")
         worker = board.acting(agent="hugo") if title == "My own" else board
@@ -669,6 +671,18 @@ def test_a_person_passes_and_refuses_reviews_and_the_log_tells_what_was_said(vis
     page.locator("#review-TASK-3").get_by_role("button", name="Approve").click()
     expect(page.locator("#said")).to_contain_text("hugo worked on TASK-3")
     page.locator("#review-TASK-2 a.id").click()
+    page.route("**/tasks/TASK-2", lambda route: route.fulfill(body=""))  # the view is not yet told
+    board.acting(agent="ada").reject(task="TASK-2", reason="too pale")
+    board.complete(handle=board.claim_task(task="TASK-2"), review=True, result="Print it: darker")
+    page.get_by_role("button", name="Approve").click()
+    expect(page.locator("#said")).to_contain_text("changed meanwhile")
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    for deed in ("approve", "reject", "unblock", "reopen"):
+        for shown, status in (("", 422), ("&expected_revision=1", 409)):
+            body = f"task=TASK-2&text=x{shown}".encode()
+            assert server("POST", f"/do/{deed}", body, token=server.secrets["human"], **form).status == status
+    page.unroute("**/tasks/TASK-2")
+    expect(page.locator("#head")).to_contain_text("Print it: darker")
     page.get_by_role("button", name="Approve").click()
     expect(page.locator("#head .mark")).to_have_text("done")
     board.acting(agent="ada").respond(ask="ASK-1", choice="red", text="the dark one")

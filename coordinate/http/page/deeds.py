@@ -154,12 +154,16 @@ def annotate(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
 # --- tasks, and words beside rows -------------------------------------------------------------------------------------
 
 
-def _on_task(operation: str, words: str, said: str) -> Deed:
-    """A deed on a task that takes a person's words, which the operation calls `words`."""
+def _on_task(operation: str, words: str, said: str, *, as_shown: bool = False) -> Deed:
+    """A deed on a task that takes a person's words, which the operation calls `words`; one that judges what the task
+    says is done to what was shown, and to nothing that came since (`as_shown`)."""
 
     def deed(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
         task = _need(form, "task")
-        return operation, {"task": task, words: form.get("text", "")}, said.format(task)
+        given: dict[str, Any] = {"task": task, words: form.get("text", "")}
+        if as_shown:
+            given["expected_revision"] = _number(form, "expected_revision")
+        return operation, given, said.format(task)
 
     return deed
 
@@ -197,11 +201,11 @@ DEEDS: dict[str, Deed] = {
     "dismiss": dismiss,
     "annotate": annotate,
     "comment": _on_task("comment", "text", "Noted on {}"),
-    "approve": _on_task("approve", "note", "Approved {}"),
-    "reject": _on_task("reject", "reason", "Sent {} back to the queue"),
-    "unblock": _on_task("unblock", "note", "{} is back in the queue"),
+    "approve": _on_task("approve", "note", "Approved {}", as_shown=True),
+    "reject": _on_task("reject", "reason", "Sent {} back to the queue", as_shown=True),
+    "unblock": _on_task("unblock", "note", "{} is back in the queue", as_shown=True),
     "cancel": _on_task("cancel", "reason", "Cancelled {}"),
-    "reopen": _on_task("reopen", "reason", "{} is back in the queue"),
+    "reopen": _on_task("reopen", "reason", "{} is back in the queue", as_shown=True),
     "edit": edit,
     "beside": beside,
 }
