@@ -5,8 +5,9 @@ all; the index gives both their order and their days.
 Before or after deploying code: either; programs of the revision before go on writing.
 Cost on a large table: one more index is written when a task ends. On Postgres it is built CONCURRENTLY, while others
 read and write: it scans the table twice, and waits, for a minute at most, for transactions that were open before; when
-they last longer it fails and can be run again. An empty table is indexed at once. On SQLite the build reads the table
-once, within the upgrade's transaction.
+they last longer it fails and can be run again, which first drops the unfinished index; that waits as an ALTER does. An
+index of that name that is another is left alone, and refused. An empty table is indexed at once. On SQLite the build
+reads the table once, within the upgrade's transaction.
 What the downgrade loses: the index.
 """
 
@@ -21,18 +22,38 @@ depends_on = None
 
 NAME = "idx_tasks_finished"
 WAIT = "60s"
+# A build that failed leaves an index under this name that is no good; one that ended before its revision was recorded
+# is kept. What anybody else made under this name is theirs.
+CLEAR = f"""
+DO $$ DECLARE found oid := to_regclass(quote_ident(current_schema()) || '.{NAME}'); BEGIN
+  IF EXISTS (
+    SELECT FROM pg_index WHERE indexrelid = found AND NOT indisvalid
+       AND indrelid = to_regclass(quote_ident(current_schema()) || '.tasks')
+  ) THEN
+    EXECUTE format('DROP INDEX %s', found::regclass);
+  ELSIF found IS NOT NULL AND pg_get_indexdef(found) IS DISTINCT FROM format(
+    'CREATE INDEX {NAME} ON %I.tasks USING btree (finished_at, number) WHERE (finished_at IS NOT NULL)',
+    current_schema()
+  ) THEN
+    RAISE EXCEPTION '{NAME} in schema % is not what the board needs under this name', current_schema()
+      USING ERRCODE = 'duplicate_table', HINT = 'rename it, then run this again';
+  END IF;
+END $$
+"""
 
 
 def upgrade() -> None:
     made = f"{NAME} ON tasks (finished_at, number) WHERE finished_at IS NOT NULL"
     if _beside_others():
         with op.get_context().autocommit_block():
+            op.execute(CLEAR)
             # Whoever waits here lets others pass, so it may wait longer than an ALTER.
             op.execute(f"SET lock_timeout = '{WAIT}'")
-            # A build that failed leaves an index that is no good under this name.
-            op.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {NAME}")
             op.execute(f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {made}")
             op.execute("SET lock_timeout = '2s'")
+    elif op.get_context().dialect.name == "postgresql":
+        op.execute(CLEAR)
+        op.execute(f"CREATE INDEX IF NOT EXISTS {made}")
     else:
         op.execute(f"CREATE INDEX {made}")
     op.execute("UPDATE schema_window SET revision = '0009'")

@@ -298,6 +298,8 @@ def _server(target: str, facts: dict[str, Any], *, deep: bool, repair: bool) -> 
             yield _warning("idle_in_transaction", said, "end them where they come from", *idle)
         if invalid := [name for (name,) in ask(_INVALID)]:
             hint = "a build that failed: REINDEX INDEX CONCURRENTLY, as the owner of the tables"
+            if facts.get("revision") != knowledge.HEAD:
+                hint = "an upgrade that gave up left it, and clears it: coordinate db upgrade again, as their owner"
             yield _fault("indexes", "indexes that are not valid and serve nobody", hint, *invalid)
         if bloated := [f"{table}: {dead:,} dead, {live:,} live" for table, dead, live in ask(_DEAD)]:
             hint = "VACUUM them, and see the advice on autovacuum in the documentation"

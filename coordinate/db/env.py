@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging.config
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,7 +22,7 @@ from typing import Any
 
 from alembic.autogenerate import compare_metadata
 from alembic.util.exc import CommandError
-from sqlalchemy import Connection, create_engine, event, inspect, pool, text
+from sqlalchemy import Connection, PrimaryKeyConstraint, UniqueConstraint, create_engine, event, inspect, pool, text
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError
 
@@ -238,6 +239,38 @@ def _refuse_what_is_not_ours(
         there = {*looked.get_table_names(), *looked.get_view_names()} - {schema.VERSION_TABLE}
         if there & set(schema.metadata.tables):
             raise knowledge.without_version(sorted(there), where, stamp=_could_stamp(context, connection, there))
+    if verb == "upgrade" and (taken := _names_taken(connection)):
+        raise knowledge.name_taken(where, ", ".join(taken))
+
+
+def _names_taken(connection: Connection) -> list[str]:
+    """What has a name that the board needs for a table, an index or a key, and is something else, or elsewhere.
+
+    Tables, indexes and keys share one space of names: an index of another program's table is in the way too.
+    """
+    engine = connection.dialect.name
+    needed: dict[str, str | None] = {schema.VERSION_TABLE: None}
+    for table in schema.metadata.sorted_tables:
+        if schema.belongs(table, engine):
+            keys = [each for each in table.constraints if isinstance(each, (PrimaryKeyConstraint, UniqueConstraint))]
+            named = [*table.indexes, *(keys if engine == "postgresql" else [])]
+            needed |= {table.name: None} | {str(each.name): table.name for each in named}
+    found = connection.execute(text(_NAMES[engine])).fetchall()
+    return [
+        f"{name} (on {on})" if on else name
+        for name, is_table, on in found
+        if name in needed and (on != needed[name] or not (on or is_table))
+    ]
+
+
+# Each name, whether it is a table's, and the table that an index is on.
+_NAMES = {
+    "sqlite": "SELECT lower(name), type = 'table', CASE type WHEN 'index' THEN lower(tbl_name) END"
+    " FROM sqlite_master WHERE type <> 'trigger' ORDER BY 1",
+    "postgresql": "SELECT c.relname, c.relkind IN ('r', 'p'), t.relname FROM pg_class c"
+    " LEFT JOIN pg_index i ON i.indexrelid = c.oid LEFT JOIN pg_class t ON t.oid = i.indrelid"
+    " WHERE c.relnamespace = to_regnamespace(quote_ident(current_schema())) ORDER BY 1",
+}
 
 
 def _could_stamp(context: Any, connection: Connection, there: set[str]) -> str | None:
@@ -325,6 +358,8 @@ def _in_our_words(ours: dialect.Engine, connection: Connection) -> Iterator[None
         state = getattr(cause, "sqlstate", None)
         if state == "55P03":
             raise _blocked(connection) from None
+        if state in _DUPLICATES or re.search(r"there is already an? |already exists|already another table", str(cause)):
+            raise knowledge.name_taken(ours.describe(), str(cause).splitlines()[0]) from None
         if state == "42501":
             raise _missing_right(connection, str(cause).splitlines()[0]) from None
         explained = ours.explain(cause, committing=False) if isinstance(cause, Exception) else None
@@ -333,9 +368,23 @@ def _in_our_words(ours: dialect.Engine, connection: Connection) -> Iterator[None
         raise explained.error from None
 
 
+# A table or an index, another thing, or a function of that name is there.
+_DUPLICATES = ("42P07", "42710", "42723")
+
+
 def _blocked(connection: Connection) -> errors.MigrationBlocked:
     """Who stood in the way: whoever holds a lock on a table here in a transaction older than our wait."""
     connection.rollback()
+    waited = connection.execute(
+        text("SELECT setting::int / 1000 FROM pg_settings WHERE name = 'lock_timeout'")
+    ).scalar_one()
+    unfinished = connection.execute(
+        text(
+            "SELECT string_agg(c.relname, ', ' ORDER BY c.relname) FROM pg_index i"
+            " JOIN pg_class c ON c.oid = i.indexrelid WHERE NOT i.indisvalid"
+            " AND i.indrelid = to_regclass(quote_ident(current_schema()) || '.tasks')"
+        )
+    ).scalar()
     found = connection.execute(
         text(
             "SELECT DISTINCT l.pid, a.state, a.application_name FROM pg_locks l"
@@ -345,14 +394,18 @@ def _blocked(connection: Connection) -> errors.MigrationBlocked:
             " AND (a.xact_start IS NULL OR a.xact_start < clock_timestamp() - make_interval(secs => :wait))"
             " AND l.pid <> pg_backend_pid() ORDER BY l.pid"
         ),
-        {"wait": LOCK_SECONDS - 0.5},
+        {"wait": waited - 0.5},
     ).fetchall()
     who = [f"{pid} ({', '.join(filter(None, (state, program))) or 'another role'})" for pid, state, program in found]
+    stays = (
+        f"of that revision an unfinished index stays ({unfinished}), which harms nobody and which the next run clears"
+        if unfinished
+        else "nothing of that revision was changed"
+    )
     return errors.MigrationBlocked(
-        f"the migration waited {LOCK_SECONDS} s for a lock and gave up; in the way:"
+        f"the migration waited {waited} s for a lock and gave up; in the way:"
         f" backend {', backend '.join(who) or 'gone meanwhile'}",
-        hint="nothing of that revision was changed; end that transaction (pg_stat_activity tells whose), then run it"
-        " again",
+        hint=f"{stays}; end that transaction (pg_stat_activity tells whose), then run it again",
         blocked_by=[str(row[0]) for row in found],
     )
 

@@ -112,3 +112,11 @@ def without_version(tables: list[str], where: str, *, stamp: str | None = None) 
         hint="name another path, database or schema",
         tables=sorted(tables)[:20],
     )
+
+
+def name_taken(where: str, what: str) -> errors.NotABoard:
+    """Something of another program's has a name that the board needs."""
+    return errors.NotABoard(
+        f"{where}: a name that the board needs is taken: {what}",
+        hint="rename that, or name another database or schema; nothing was changed",
+    )

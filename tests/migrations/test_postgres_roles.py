@@ -204,15 +204,18 @@ def test_a_printed_script_runs_only_where_it_begins(home: str) -> None:
     assert migrate.current(home).revisions == ("0007",)
 
 
-def test_an_index_is_built_beside_writers_also_after_a_build_that_failed(home: str) -> None:
+TASK = (
+    "INSERT INTO tasks (id, number, title, status, role_boundary, created_at, updated_at)"
+    " VALUES ('TASK-{0}', {0}, 't', 'TODO', 'worker', now(), now())"
+)
+UNFINISHED = "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'idx_tasks_finished'::regclass"
+
+
+def test_an_index_is_built_beside_writers(home: str) -> None:
     migrate.upgrade(home, "0008")
-    task = (
-        "INSERT INTO tasks (id, number, title, status, role_boundary, created_at, updated_at)"
-        " VALUES ('TASK-{0}', {0}, 't', 'TODO', 'worker', now(), now())"
-    )
-    run(home, task.format(1), "CREATE INDEX idx_tasks_finished ON tasks (title)")  # as good as what a failed one leaves
+    run(home, TASK.format(1))
     with psycopg.connect(home) as writer, ThreadPoolExecutor() as beside:
-        writer.execute(task.format(2).encode())
+        writer.execute(TASK.format(2).encode())
         upgrade = beside.submit(migrate.upgrade, home)
         waits = (
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
@@ -220,13 +223,55 @@ def test_an_index_is_built_beside_writers_also_after_a_build_that_failed(home: s
         )
         while not run(home, waits)[0][0]:
             assert not upgrade.done()
-        run(home, task.format(3))  # nobody waits for it
+        run(home, TASK.format(3))  # nobody waits for it
         writer.commit()
         upgrade.result(timeout=60)
     assert migrate.current(home).at_head
     ((built,),) = run(home, "SELECT indexdef FROM pg_indexes WHERE indexname = 'idx_tasks_finished'")
     assert "(finished_at, number) WHERE" in built
     assert run(home, "SELECT count(*) FROM pg_index WHERE NOT indisvalid") == [(0,)]
+
+
+def test_a_build_that_gives_up_says_how_long_it_waited_and_what_it_left(home: str, scripts: Path) -> None:
+    """And the doctor names the way on; it is the one that works."""
+    migrate.upgrade(home, "0008")
+    run(home, TASK.format(1))
+    revision = scripts / "versions" / "0009_finished.py"
+    revision.write_text(revision.read_text().replace('"60s"', '"1s"'))
+    with psycopg.connect(home, application_name="sleeper") as idle:
+        idle.execute(TASK.format(2).encode())
+        with pytest.raises(errors.MigrationBlocked, match=r"waited 1 s .*sleeper") as no:
+            step(home, "0009", scripts)
+    assert "unfinished index stays (idx_tasks_finished)" in no.value.hint
+    (left,) = [each for each in doctor.examine(home).symptoms if each.kind == "indexes"]
+    assert "coordinate db upgrade" in left.hint
+    migrate.upgrade(home)
+    assert run(home, "SELECT count(*) FROM pg_index WHERE NOT indisvalid") == [(0,)]
+
+
+def test_what_a_failed_build_left_is_cleared_from_an_empty_table_too(home: str) -> None:
+    migrate.upgrade(home, "0008")
+    run(home, "CREATE INDEX idx_tasks_finished ON tasks (title)", UNFINISHED)
+    migrate.upgrade(home)
+    assert migrate.check(home) == []
+
+
+@pytest.mark.parametrize("left", ["on another table", "another on tasks"])
+@pytest.mark.parametrize("script", [False, True])
+def test_what_others_named_like_an_index_of_ours_is_never_dropped(home: str, left: str, script: bool) -> None:
+    migrate.upgrade(home, "0008")
+    run(home, TASK.format(1), "CREATE TABLE invoices (title text)")
+    run(home, f"CREATE INDEX idx_tasks_finished ON {'invoices' if left == 'on another table' else 'tasks'} (title)")
+    if left == "on another table":
+        run(home, UNFINISHED)
+    with unchanged(home):
+        if script:
+            with pytest.raises((AssertionError, psycopg.Error), match="not what the board needs"):
+                run_script(home, migrate.sql("postgresql", "0008:0009"))
+        else:
+            with pytest.raises(errors.NotABoard, match="idx_tasks_finished"):
+                migrate.upgrade(home)
+    assert migrate.current(home).revisions == ("0008",)
 
 
 # --- PG-15: schemas ---------------------------------------------------------------------------------------------------

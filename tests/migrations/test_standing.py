@@ -136,6 +136,28 @@ def test_a_foreign_tasks_table_is_recognised_and_left_alone(db_url: str) -> None
     refused_unchanged(db_url, "holds other tables (tasks) and no board", migrate.upgrade)
 
 
+@pytest.mark.parametrize("before", ["base", "0008"])
+def test_an_index_of_others_with_a_name_of_ours_is_told_before_anything_is_written(db_url: str, before: str) -> None:
+    if before != "base":
+        migrate.upgrade(db_url, before)
+    run(db_url, "CREATE TABLE invoices (id integer)", "CREATE INDEX idx_tasks_finished ON invoices (id)")
+    with unchanged(db_url), pytest.raises(errors.NotABoard, match=r"is taken: idx_tasks_finished \(on invoices\)"):
+        migrate.upgrade(db_url)
+
+
+def test_a_key_is_an_index_too_on_postgres(pg_url: str) -> None:
+    run(pg_url, "CREATE TABLE invoices (id integer CONSTRAINT pk_tasks PRIMARY KEY)")
+    with unchanged(pg_url), pytest.raises(errors.NotABoard, match=r"is taken: pk_tasks \(on invoices\)"):
+        migrate.upgrade(pg_url)
+
+
+def test_a_name_that_only_a_later_revision_needs_is_told_in_words(db_url: str) -> None:
+    migrate.upgrade(db_url, "0004")
+    run(db_url, "CREATE TABLE tokens (id integer)")
+    with unchanged(db_url), pytest.raises(errors.NotABoard, match=r"is taken: "):
+        migrate.upgrade(db_url)
+
+
 def test_a_board_of_the_kanban_tool_is_sent_to_adoption(db_url: str) -> None:
     """AL-13"""
     run(db_url, *(f"CREATE TABLE {name} (id integer PRIMARY KEY)" for name in ("tasks", "notes", "history", "events")))
