@@ -119,7 +119,7 @@ def ask(
     if on is not None and on.status in FINAL:
         raise claims.wrong_state(on, "ask")
     stream = inputs.text(stream, "stream", limit=inputs.TITLE_MAX)
-    before = None if supersedes is None else _to_supersede(tx, supersedes, on, kind)
+    before = None if supersedes is None else _to_supersede(tx, supersedes, on, kind, agent)
     place = asks.Place() if on is None else asks.Place("task", on.id)
     if before is not None:
         place = asks.Place(before.surface, before.surface_id)
@@ -194,7 +194,7 @@ def _the_same(row: Row, content: asks.Content, place: asks.Place, *, blocking: b
     return Asked(asks.lean(row), already=True)
 
 
-def _to_supersede(tx: Tx, ask: str, on: Row | None, kind: str) -> Row:
+def _to_supersede(tx: Tx, ask: str, on: Row | None, kind: str, agent: str) -> Row:
     """The ask in whose place the next one comes, locked; what a task waits for gives way to a question alone."""
     before = asks.find(tx, ask, lock=True)
     if before.surface == "row":
@@ -205,6 +205,7 @@ def _to_supersede(tx: Tx, ask: str, on: Row | None, kind: str) -> Row:
         raise InvalidState(f"{before.id} hangs on {before.surface_id}", hint=hint, ask_id=before.id)
     if before.surface == "alone" and on is not None:
         raise InvalidState(f"{before.id} hangs on no task", hint="leave the task out", ask_id=before.id)
+    _refuse_kept(tx, on, before, agent)
     if before.state == "open" and (before.blocking or _beside_a_task(before)) and kind != "question":
         raise inputs.refuse(
             "kind",
@@ -252,7 +253,8 @@ def revise(
     A response to the earlier words stays and is marked `outdated`; a clarification that was handed over is answered by
     the new words, and it is the human's turn again, without end, for they spoke in time. `timeout_seconds` (to one
     year) gives it that long from now, also where no word differs. Raises `OutdatedRevision` when `expected_revision` is
-    not the current one, `Held` while another acts on the response, `Closed`, `NotFound`.
+    not the current one, `Held` while another acts on the response, holds its task or has that kept for them, `Closed`,
+    `NotFound`.
     """
     agent = inputs.agent(agent)
     if expected_revision is not None:
@@ -275,6 +277,7 @@ def revise(
             hint="put it in other words there: coordinate board row TITLE LABEL",
             ask_id=before.id,
         )
+    _refuse_kept(tx, on, before, agent)
     row, changed = asks.revised(
         tx,
         before,
@@ -425,13 +428,14 @@ def take(
     """
     agent, seconds = inputs.agent(agent), inputs.lease_seconds(seconds, "seconds")
     on, before = _locked(tx, ask)
-    if on is not None and before.state == "answered":
-        _refuse_kept(tx, on, agent)
+    _refuse_kept(tx, on, before, agent)
     return deliveries.taken(tx, before, seconds=seconds, agent=agent, session=session)
 
 
-def _refuse_kept(tx: Tx, on: Row, agent: str) -> None:
-    """Whoever holds a task, or whom it is kept for, acts on what was answered about it."""
+def _refuse_kept(tx: Tx, on: Row | None, before: Row, agent: str) -> None:
+    """Whoever holds a task, or whom it is kept for, acts on what was answered about it; no other ends or changes it."""
+    if on is None or before.state != "answered":
+        return
     holds = on.status == IN_PROGRESS
     whose, until = (on.assigned_agent, on.lease_until) if holds else (on.reserved_for, on.parked_until)
     clock = tx.one("clock")
@@ -465,8 +469,7 @@ def acknowledge(
     agent = inputs.agent(agent)
     seq, outcome = deliveries.acknowledgement_of(response_seq, outcome)
     on, before = _locked_to_close(tx, ask)
-    if on is not None and before.state == "answered":
-        _refuse_kept(tx, on, agent)
+    _refuse_kept(tx, on, before, agent)
     row, already = deliveries.acknowledged(tx, before, response_seq=seq, outcome=outcome, agent=agent, session=session)
     _follow(tx, on, before, row, agent=agent)
     return deliveries.outcome_record(tx, row, already=already)
@@ -475,11 +478,12 @@ def acknowledge(
 def withdraw(tx: Tx, *, ask: str, reason: str = "", agent: str = "", session: str | None = None) -> Ask:
     """The agent takes its ask back, with the reason; a task that waited for it goes back into the queue.
 
-    Never over a response that the caller was not handed: `UnreadAnswer` with its text; or that another acts on: `Held`.
-    The reason is the outcome, so an answered decision or approval needs one. Raises `Closed`.
+    Never over a response that the caller was not handed: `UnreadAnswer` with its text; or that another acts on, or
+    whose task another holds or has kept for them: `Held`. The reason is the outcome, so an answered decision or approval needs one. Raises `Closed`.
     """
     agent, reason = inputs.agent(agent), inputs.text(reason, "reason", limit=inputs.REASON_MAX)
     on, before = _locked_to_close(tx, ask)
+    _refuse_kept(tx, on, before, agent)
     row = asks.withdrawn(tx, before, reason=reason, agent=agent, session=session)
     _follow(tx, on, before, row, agent=agent)
     return asks.lean(asks.find(tx, row.id))
@@ -607,8 +611,8 @@ def _follow(tx: Tx, on: Row | None, before: Row, row: Row | Ask, *, agent: str) 
 
 def _waits_for(on: Row, row: Row | Ask) -> bool:
     """Whether a BLOCKED task waits for this ask, as long as that is open."""
-    if _beside_a_task(row):
-        return bool(on.expiries >= on.max_attempts)
+    if _beside_a_task(row):  # whatever its limit is by now: what puts it back into the queue sets its expiries to none
+        return bool(on.expiries)
     return bool(row.blocking and on.ask_id == row.id)
 
 

@@ -110,6 +110,7 @@ def taken_back(
 ) -> Responded:
     """The human takes the current response to a locked ask back, as long as nobody was handed it.
 
+    The answer holds what was taken back (`replaced`), for another person may have said it.
     Raises `AnswerChanged` when it is not the one that `response_seq` names, `AlreadySeen` naming who was handed it,
     `AlreadyDecided` when the board itself acted on it or what it is about is `decided`, `Closed`. Where nothing is to
     be taken back it answers `already`, and a named deed is written down, so that it takes nothing back when it comes
@@ -128,6 +129,7 @@ def taken_back(
             assert row is not None
             _write(tx, row, nothing, "inbox", action, agent=asks.speaker(agent), session=session)
         return Responded(asks.lean(asks.find(tx, before.id)), None, already=True)
+    stood = asks.ask_of(asks.find(tx, before.id)).response
     row = None if decided else tx.one("ask_take_back", ask_id=before.id)
     if row is None and (decided or before.seen_by is None):
         raise AlreadyDecided(
@@ -146,7 +148,7 @@ def taken_back(
             response_seq=before.response_seq,
         )
     _write(tx, row, nothing, "inbox", action, agent=asks.speaker(agent), session=session)
-    return _answer(tx, row)
+    return replace(_answer(tx, row), replaced=stood)
 
 
 def answered(tx: Tx, ask_id: str, said: Said, action: Action, *, agent: str, session: str | None) -> Responded | None:

@@ -153,8 +153,8 @@ def why(tx: Tx, *, task: str) -> Why:
         said = f"{row.assigned_agent} holds it (attempt {row.attempt})"
         said += "; the lease is past, so the next claim takes it back" if past else ""
         reasons = [Reason("expired" if past else "held", said, f"{row.id}@{row.attempt}", row.lease_until)]
-    elif row.status == BLOCKED_STATUS and row.ask_id:
-        reasons = [_waits_for_a_human(tx, row.ask_id, now)]
+    elif row.status == BLOCKED_STATUS and (asked := _waits_for_a_human(tx, row, now)):
+        reasons = [asked]
     elif row.status == BLOCKED_STATUS:
         last = [note for note in tx.all("notes_of", task_id=row.id, before=None, limit=20) if note.note_type]
         cause = next((note.content for note in last if note.note_type in ("BLOCKED", "SYSTEM")), "no reason was given")
@@ -171,14 +171,18 @@ def why(tx: Tx, *, task: str) -> Why:
     return Why(row.id, ready, row.status, tuple(reasons))
 
 
-def _waits_for_a_human(tx: Tx, ask_id: str, now: datetime) -> Reason:
-    asked = tx.one("ask", ask_id=ask_id)
-    ends = None if asked is None or asked.handled_at is not None else asked.expires_at
-    if ends is not None and ends <= now:
-        said = f"nobody answered {ask_id} in time; the next sweep puts it back: coordinate sweep"
+def _waits_for_a_human(tx: Tx, row: Row, now: datetime) -> Reason | None:
+    """What a BLOCKED task waits for a human with, in its own place or beside an answer; None where it does not."""
+    asked = None if row.ask_id is None else tx.one("ask", ask_id=row.ask_id)
+    if asked is None or asked.state != "open" or not asked.blocking:
+        asked = tx.one("ask_at", surface="alone", surface_id=row.id)
+    if asked is None or asked.state != "open":
+        return None
+    if asked.expires_at is not None and asked.expires_at <= now:
+        said = f"nobody answered {asked.id} in time; the next sweep puts it back: coordinate sweep"
     else:
-        said = f"a human has to answer {ask_id}: coordinate inbox show {ask_id}"
-    return Reason("ask", said, ask_id, ends)
+        said = f"a human has to answer {asked.id}: coordinate inbox show {asked.id}"
+    return Reason("ask", said, asked.id, asked.expires_at)
 
 
 def _why_todo(tx: Tx, row: Row, now: datetime) -> list[Reason]:

@@ -668,6 +668,55 @@ def test_a_task_is_anybodys_again_once_nobody_acts_on_its_response(
     assert claimed(board).task.id == "TASK-1"
 
 
+@pytest.mark.parametrize("kept", ["reserved", "held"])
+def test_an_answer_that_is_kept_for_one_agent_is_ended_and_changed_by_no_other(
+    board: Coordinator, ann: Coordinator, bob: Coordinator, waiting: Claim, board_url: str, kept: str
+) -> None:
+    """On no path: not acknowledged, taken, withdrawn, put in other words, nor put aside for another ask."""
+    ann.respond(ask="ASK-1", choice="blue")
+    if kept == "held":
+        claimed(board)
+    bob.pending()
+    calls: list[Callable[[], Any]] = [
+        lambda: bob.take(ask="ASK-1"),
+        lambda: bob.acknowledge(ask="ASK-1", response_seq=1, outcome="x"),
+        lambda: bob.withdraw(ask="ASK-1", reason="x"),
+        lambda: bob.revise(ask="ASK-1", detail="x"),
+        lambda: bob.ask(**COLOUR, task="TASK-1", supersedes="ASK-1", outcome="x"),
+    ]
+    for call in calls:
+        with refused(board_url, Held, "alice"):
+            call()
+
+
+def test_any_response_beside_a_spent_task_lets_it_be_tried_again_also_when_its_limit_was_raised(
+    board: Coordinator, ann: Coordinator, board_url: str
+) -> None:
+    board.dispatch(title="t", role="worker", max_attempts=1)
+    board.ask(**COLOUR, task=claimed(board))
+    ann.respond(ask="ASK-1", choice="blue")
+    age(board_url, 901)
+    board.sweep()
+    (reason,) = board.why(task="TASK-1").reasons
+    assert (reason.code, reason.ref) == ("ask", "ASK-2")
+    board.edit(task="TASK-1", max_attempts=3)
+    ann.respond(ask="ASK-2", kind="handled")
+    claim = claimed(board)
+    board.block(handle=claim, reason="the printer is out of ink")
+    (reason,) = board.why(task="TASK-1").reasons
+    assert (reason.code, "out of ink" in reason.message) == ("blocked", True)
+
+
+def test_whoever_unsays_is_told_what_was_taken_back(board: Coordinator, ann: Coordinator, bob: Coordinator) -> None:
+    """Another person may have spoken since."""
+    board.ask(**COLOUR)
+    ann.respond(ask="ASK-1", choice="red")
+    bob.respond(ask="ASK-1", choice="blue")
+    unsaid = ann.withdraw_response(ask="ASK-1").replaced
+    assert unsaid is not None
+    assert (unsaid.said_by, unsaid.choice) == ("bob", "blue")
+
+
 def test_a_task_by_name_is_refused_while_another_acts_on_its_response(
     board: Coordinator, ann: Coordinator, bob: Coordinator, waiting: Claim, board_url: str
 ) -> None:
