@@ -479,7 +479,8 @@ def withdraw(tx: Tx, *, ask: str, reason: str = "", agent: str = "", session: st
     """The agent takes its ask back, with the reason; a task that waited for it goes back into the queue.
 
     Never over a response that the caller was not handed: `UnreadAnswer` with its text; or that another acts on, or
-    whose task another holds or has kept for them: `Held`. The reason is the outcome, so an answered decision or approval needs one. Raises `Closed`.
+    whose task another holds or has kept for them: `Held`. The reason is the outcome, so an answered decision or
+    approval needs one. Raises `Closed`.
     """
     agent, reason = inputs.agent(agent), inputs.text(reason, "reason", limit=inputs.REASON_MAX)
     on, before = _locked_to_close(tx, ask)
