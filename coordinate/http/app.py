@@ -153,9 +153,12 @@ def _lasts(board: Coordinator, token: Token) -> int:
 
 async def leave(request: Request) -> Response:
     """Sign out."""
-    answer = RedirectResponse("/enter", 303)
     gate: Gate = request.app.state.gate
-    gate.sign_ins.end(request.scope["state"]["sign_in"])
+    if not gate.sign_ins.end(request.scope["state"]["sign_in"]):
+        said = f"you are still signed in: {gate.rules.kept} cannot be written, and a restart would sign you in again"
+        error = Refused(503, "not_kept", said, "try again when it can be written, or delete that file")
+        return answers.problem(request, error) if wants_page(request.headers) else refused(error)
+    answer = RedirectResponse("/enter", 303)
     https = gate.rules.scheme == "https"
     answer.delete_cookie(gate.rules.cookie, httponly=True, samesite="lax", secure=https)
     return answer

@@ -68,7 +68,7 @@ HEADERS = {
 class Rules:
     """Which names the server answers to (`name:port`), over which scheme, and how many requests a second one caller
     may make. `local` is the secret of whoever started it, who needs no token; '' is nobody. `kept` is the file in which
-    sign-ins outlast the process."""
+    sign-ins outlast the process, those of the owner as long as the server is one of the same `board`."""
 
     hosts: frozenset[str]
     scheme: str = "http"
@@ -77,6 +77,7 @@ class Rules:
     owner: str = ""
     port: int = 0
     kept: Path | None = None
+    board: str = ""
 
     @property
     def cookie(self) -> str:
@@ -112,7 +113,7 @@ class Gate:
         self.app, self.calls, self.rules = app, calls, rules
         self.rates = Rates(rules.rate)
         self.answered: dict[int, int] = {}
-        self.sign_ins = SignIns(rules.kept, rules.local)
+        self.sign_ins = SignIns(rules.kept, rules.local, f"{rules.owner} of {rules.board}")
         self._under_way: dict[anyio.CancelScope, tuple[Caller, Callable[[], str]]] = {}
         self._at_once: Counter[int | None] = Counter()
 

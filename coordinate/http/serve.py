@@ -7,6 +7,7 @@ import logging
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import uvicorn
@@ -58,11 +59,11 @@ def serve(
             "say under which names the server is reached", hint="--name HOST:PORT, as clients write it", field="name"
         )
     bound = _bind(host, port)
-    kept = folder / f"signins-{port}" if folder is not None and port else None
-    port = bound.getsockname()[1]
+    asked, (address, port) = port, bound.getsockname()[:2]
+    kept = folder / f"signins-{address.replace(':', '.')}-{port}" if folder is not None and asked else None
     secret = new_secret() if local else ""
     scheme = "https" if https else "http"
-    rules = Rules(names_of(host, port, names), scheme, rate, secret, owner or _user(), port, kept)
+    rules = Rules(names_of(host, port, names), scheme, rate, secret, owner or _user(), port, kept, _identity(board))
     at = f"{scheme}://{names[0]}" if names else f"http://{'[::1]' if host == '::1' else host}:{port}"
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     for source in ("asyncio", "uvicorn.error"):
@@ -96,6 +97,15 @@ def _bind(host: str, port: int) -> socket.socket:
         raise InvalidInput(
             f"{host}:{port} cannot be served: {error}", hint="choose another --port; 0 takes a free one", field="port"
         ) from None
+
+
+def _identity(board: Coordinator) -> str:
+    """Which board it is: another file in the same place is another one."""
+    where = board.database.engine.describe()
+    with suppress(OSError):
+        found = Path(where).stat()
+        return f"{where} {found.st_dev} {found.st_ino}"
+    return where
 
 
 def _user() -> str:

@@ -23,26 +23,32 @@ from coordinate import config
 # How many sign-ins of one token last; another ends the oldest.
 OF_ONE_MAX = 100
 # Whose sign-in it is where that is not a token's: the secret of the owner is another in each process.
-OWNER = "owner"
+OWNER = "owner "
 
 
 class SignIns:
-    """The sign-ins of one server: by a hash of the cookie (whose it is, the sealed secret, when it ends)."""
+    """The sign-ins of one server: by a hash of the cookie (whose it is, the sealed secret, when it ends).
 
-    def __init__(self, kept: Path | None = None, owner: str = "") -> None:
+    Those of the owner are good as long as the server is one of the same board for the same owner, which `of` tells.
+    """
+
+    def __init__(self, kept: Path | None = None, owner: str = "", of: str = "") -> None:
         self._key = secrets.token_bytes(32)
         self._kept, self._owner = kept, owner
+        self._owners = OWNER + hashlib.sha256(_bytes(of)).hexdigest()
         self._begun = {} if kept is None else _read(kept)
 
     def begin(self, secret: str, seconds: float) -> str:
         """A new one, for whoever showed this secret."""
-        now, whose = time.time(), OWNER if secret == self._owner else hashlib.sha256(secret.encode()).hexdigest()
+        now = time.time()
+        whose = self._owners if secret == self._owner else hashlib.sha256(secret.encode()).hexdigest()
         self._begun = {each: found for each, found in self._begun.items() if found[2] > now}
         of_one = [each for each, found in self._begun.items() if found[0] == whose]
         for oldest in of_one[: len(of_one) - OF_ONE_MAX + 1]:
             del self._begun[oldest]
         made = secrets.token_urlsafe(32)
-        self._begun[_name(made)] = whose, "" if whose == OWNER else _sealed(secret.encode(), made).hex(), now + seconds
+        sealed = "" if whose == self._owners else _sealed(secret.encode(), made).hex()
+        self._begun[_name(made)] = whose, sealed, now + seconds
         self._keep()
         return made
 
@@ -51,37 +57,47 @@ class SignIns:
         whose, sealed, ends = self._begun.get(_name(sign_in), ("", "", 0.0))
         if time.time() >= ends:
             return ""
-        return self._owner if whose == OWNER else _sealed(bytes.fromhex(sealed), sign_in).decode("utf-8", "replace")
+        if whose == self._owners:
+            return self._owner
+        return _sealed(bytes.fromhex(sealed), sign_in).decode("utf-8", "replace")
 
-    def end(self, sign_in: str) -> None:
-        if self._begun.pop(_name(sign_in), None) is not None:
-            self._keep()
+    def end(self, sign_in: str) -> bool:
+        """End it. False when it goes on: the file that has it could not be written, and would bring it back."""
+        name = _name(sign_in)
+        found = self._begun.pop(name, None)
+        if found is None or self._kept is None or self._keep() or name not in _read(self._kept):
+            return True
+        self._begun[name] = found
+        return False
 
     def proof(self, sign_in: str) -> str:
         """What a form of this sign-in shows beside the cookie."""
         return hmac.digest(self._key, _bytes(sign_in), "sha256").hex()
 
-    def _keep(self) -> None:
+    def _keep(self) -> bool:
+        """Whether it was written; what could not be ends with the process."""
         if self._kept is None:
-            return
+            return False
         partial = self._kept.with_name(f"{self._kept.name}.partial")
-        with suppress(OSError):  # where nothing can be written they end with the process
+        with suppress(OSError):
             partial.unlink(missing_ok=True)
             with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
                 json.dump(self._begun, file)
             partial.replace(self._kept)
+            return True
+        return False
 
 
 def _read(path: Path) -> dict[str, tuple[str, str, float]]:
     """What an earlier process kept; nothing that another could have put there."""
-    if not path.is_file() or config.foreign(path) is not None or config.tracked_by_git(path):
-        return {}
     try:
+        if not path.is_file() or config.foreign(path) is not None or config.tracked_by_git(path):
+            return {}
         said = json.loads(path.read_text(encoding="utf-8"))
         found = {str(each): (str(whose), str(sealed), float(ends)) for each, (whose, sealed, ends) in said.items()}
         for _, sealed, _ in found.values():
             bytes.fromhex(sealed)
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError, OverflowError):
         return {}
     return found
 

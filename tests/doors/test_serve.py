@@ -155,12 +155,17 @@ def test_who_signed_in_stays_so_over_a_restart_and_no_longer_than_that(server: S
     owner = server("GET", link).headers["set-cookie"].partition(";")[0]
     stays, leaves, ends = (server.sign_in(each) for each in (server.secrets["human"],) * 2 + (made.secret,))
     (kept,) = folder.iterdir()
+    assert kept.name == f"signins-127.0.0.1-{server.host.rpartition(':')[2]}"
     assert kept.stat().st_mode & 0o777 == 0o600
     words = kept.read_text()
     for secret in (server.secrets["human"], made.secret, *(each.partition("=")[2] for each in (owner, stays, ends))):
         assert secret not in words
     proof = server("GET", "/", Cookie=leaves).json["csrf"]
     form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://{server.host}"}
+    kept.with_name(f"{kept.name}.partial").mkdir()  # so it cannot be written
+    stuck = server("POST", "/leave", f"csrf={proof}".encode(), Cookie=leaves, **form, Accept="text/html")
+    assert (stuck.status, b"you are still signed in" in stuck.body) == (503, True)
+    kept.with_name(f"{kept.name}.partial").rmdir()
     assert server("POST", "/leave", f"csrf={proof}".encode(), Cookie=leaves, **form).status == 303
     again(server)
     board.revoke_token(token=made.token.id)
@@ -172,8 +177,39 @@ def test_who_signed_in_stays_so_over_a_restart_and_no_longer_than_that(server: S
     kept.chmod(0o666)
     assert SignIns(kept).secret(sign_in) == ""
     kept.chmod(0o600)
-    kept.write_text('{"a": 1}')
-    assert SignIns(kept).secret(sign_in) == ""
+    for damaged in (
+        '{"a": 1}',
+        "[" * 100_000,
+        '{"a": ["x", "", 1' + "0" * 400 + "]}",
+        '{"a": ["x", "z", 1]}',
+        '{"a": ["x", 7, 1]}',
+        "\ud800",
+        "",
+        "\0",
+    ):
+        kept.write_bytes(damaged.encode("utf-8", "surrogatepass"))
+        assert SignIns(kept).secret(sign_in) == "", damaged[:20]
+
+
+def test_a_sign_in_of_the_owner_is_of_one_board_and_one_owner_and_ends_or_says_that_it_does_not(tmp_path: Path) -> None:
+    kept = tmp_path / "signins"
+    first = SignIns(kept, "key", "hugo of this")
+    owner, other = first.begin("key", 60), first.begin("a token", 60)
+    again = SignIns(kept, "new key", "hugo of this")
+    assert (again.secret(owner), again.secret(other)) == ("new key", "a token")
+    for of in ("ada of this", "hugo of that"):
+        elsewhere = SignIns(kept, "new key", of)
+        assert (elsewhere.secret(owner), elsewhere.secret(other)) == ("", "a token")
+    (tmp_path / "signins.partial").mkdir()  # so it cannot be written
+    (tmp_path / "signins.partial" / "x").touch()
+    late = again.begin("another", 60)
+    assert again.end(late), "what was never written ends with the process, or sooner"
+    assert not again.end(other)
+    assert again.secret(other) == "a token"
+    (tmp_path / "signins.partial" / "x").unlink()
+    (tmp_path / "signins.partial").rmdir()
+    assert again.end(other)
+    assert SignIns(kept, "new key", "hugo of this").secret(other) == ""
 
 
 def again(server: Server) -> None:
