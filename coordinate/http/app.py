@@ -64,7 +64,7 @@ class Application:
             lifespan=running,
             exception_handlers={404: nowhere, 405: otherwise},
         )
-        gate = Gate(app, calls, self.rules)
+        gate = Gate(app, calls, self.rules, answers.once_more)
         app.state.calls, app.state.rules, app.state.gate, app.state.began = calls, self.rules, gate, time.time()
         return gate
 

@@ -45,6 +45,8 @@ OPEN = ("/healthz", "/enter", "/page.css", "/page.js", "/page.svg")
 # What a person may be led to by a link: it only shows something.
 VIEWS = ("/", "/asks", "/boards", "/board", "/tasks", "/who", "/log", "/charts")
 VIEWS_WITHIN = ("/asks/", "/tasks/")
+# Where its forms go.
+DEEDS = "/do/"
 FOREIGN = "requests of other sites are not served"
 ALONE = "links of other sites may open the page's views; for anything else open the address in a window of its own"
 
@@ -85,6 +87,11 @@ class Rules:
         return f"{'__Host-' if self.scheme == 'https' else ''}coordinate_{self.port}"
 
 
+# Answers with what a form said: why it was turned away, where it went, its fields, and the proof that lets it in, which
+# is '' for whoever is signed out.
+OnceMore = Callable[[CoordinateError, str, dict[str, str], str], Response]
+
+
 class Refused(CoordinateError):
     """The gate does not let a request through."""
 
@@ -107,10 +114,10 @@ def caller_of(request: Request) -> Caller:
 
 
 class Gate:
-    """An ASGI application around another."""
+    """An ASGI application around another. `once_more` answers a browser whose form was turned away."""
 
-    def __init__(self, app: ASGIApp, calls: Calls, rules: Rules) -> None:
-        self.app, self.calls, self.rules = app, calls, rules
+    def __init__(self, app: ASGIApp, calls: Calls, rules: Rules, once_more: OnceMore) -> None:
+        self.app, self.calls, self.rules, self.once_more = app, calls, rules, once_more
         self.rates = Rates(rules.rate)
         self.answered: dict[int, int] = {}
         self.sign_ins = SignIns(rules.kept, rules.local, f"{rules.owner} of {rules.board}")
@@ -128,12 +135,27 @@ class Gate:
         try:
             receive = await self._let_in(scope, receive)
         except CoordinateError as error:
-            await _turned_away(scope, error)(scope, receive, watched)
+            await (await self._turned_away(scope, receive, error))(scope, receive, watched)
             return
         if "caller" in scope["state"]:
             await self._serve(scope, receive, watched)
         else:
             await self.app(scope, receive, watched)
+
+    async def _turned_away(self, scope: Scope, receive: Receive, error: CoordinateError) -> Response:
+        """Who comes with a browser, for a page, and has not signed in is shown the door; what a form of the page said
+        is there to be sent again. Others get the refusal."""
+        headers, out = Headers(scope=scope), isinstance(error, NotAuthenticated)
+        if out and wants_page(headers) and scope["method"] in SAFE:
+            return RedirectResponse(_door_before(scope), 303)
+        unproved = isinstance(error, Refused) and error.shown == "csrf"
+        if not (wants_page(headers) and scope["path"].startswith(DEEDS) and (out or unproved)):
+            return refused(error)
+        try:
+            body = (await _read(headers, receive))[0] if out else scope["state"]["body"]
+        except Refused as more:
+            return refused(more)
+        return self.once_more(error, scope["path"], parse_form(body), "" if out else scope["state"]["proof"])
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve whoever is known, for as long as he is."""
@@ -211,6 +233,7 @@ class Gate:
             self.rates.take(f"address {client[0]}")
         body, receive = await _read(headers, receive)
         if sign_in and scope["method"] not in SAFE and scope["path"] not in OPEN:
+            scope["state"]["body"] = body
             self._check_proof(headers, scope["state"]["proof"], body)
         return receive
 
@@ -280,13 +303,6 @@ class Rates:
         if len(self._buckets) > 10_000:
             self._buckets.clear()
         self._buckets[who] = (left - 1, now)
-
-
-def _turned_away(scope: Scope, error: CoordinateError) -> Response:
-    """Who comes with a browser, for a page, and has not signed in is shown the door; others get the refusal."""
-    if isinstance(error, NotAuthenticated) and wants_page(Headers(scope=scope)) and scope["method"] in SAFE:
-        return RedirectResponse(_door_before(scope), 303)
-    return refused(error)
 
 
 def _door_before(scope: Scope) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -193,6 +194,42 @@ def test_all_of_it_works_without_a_script(visit: Visit, board: Coordinator) -> N
     card(page, "ASK-1").get_by_role("button", name="Answer", exact=True).click()
     expect(page.get_by_label("What you wrote")).to_have_value("my long\nthoughts")
     expect(page.locator("body")).to_contain_text(re.compile("closed", re.IGNORECASE))
+
+
+@ON_A_FILE
+def test_a_form_of_before_a_restart_is_there_to_be_sent_again(server: Server, board: Coordinator) -> None:
+    """Without a script: its proof is over, and what was typed and chosen is not."""
+    board.ask(title="Which colour?", **DECISION)
+    cookie = server.sign_in(server.secrets["human"])
+    sent = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "text/html"}
+    sent["Origin"] = f"http://{server.host}"
+    old = {"csrf": "old", "ask": "ASK-1", "choice": "blue", "back": "/asks/ASK-1", "text": "<b>my\r\nwords", 'x"y': "&"}
+    turned = server("POST", "/do/respond", urlencode(old).encode(), Cookie=cookie, **sent)
+    assert (turned.status, turned.headers["content-type"][:9]) == (403, "text/html")
+    assert board.show_ask(ask="ASK-1").ask.response is None
+    shown = turned.body.decode()
+    assert ">\n&lt;b&gt;my\nwords</textarea>" in shown and 'action="/do/respond"' in shown
+    fields = {unescape(name): unescape(value) for name, value in re.findall(r'name="([^"]*)" value="([^"]*)"', shown)}
+    proof = fields.pop("csrf")
+    assert fields == {name: old[name] for name in ("ask", "choice", "back", 'x"y')}
+    again = urlencode(fields | {"csrf": proof, "text": "my words"}).encode()
+    assert server("POST", "/do/respond", again, Cookie=cookie, **sent).status == 303
+    said = board.show_ask(ask="ASK-1").ask.response
+    assert said is not None and (said.choice, said.text) == ("blue", "my words")
+
+    out = server("POST", "/do/respond", urlencode(old).encode(), Cookie=cookie.partition("=")[0] + "=over", **sent)
+    assert out.status == 401
+    for there in (
+        b"&lt;b&gt;my\nwords</textarea>",
+        b'name="to" value="/asks/ASK-1"',
+        b'action="/enter"',
+        b"signed out",
+    ):
+        assert there in out.body
+    foreign = sent | {"Origin": "http://evil.example"}
+    assert b"<form" not in server("POST", "/do/respond", urlencode(old).encode(), Cookie=cookie, **foreign).body
+    del foreign["Origin"]
+    assert b"<form" not in server("POST", "/do/respond", urlencode(old).encode(), Cookie=cookie, **foreign).body
 
 
 @ON_A_FILE

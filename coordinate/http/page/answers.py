@@ -121,6 +121,19 @@ def own(path: str, *, view: bool = False) -> str:
     return path if ours and (not view or is_view(path.partition("?")[0])) else "/"
 
 
-def door(to: str = "/", said: str = "", status: int = 200) -> Response:
-    """The form that takes a token and leads on, and why the last one was not taken."""
-    return HTMLResponse(render("enter.html", {"to": to, "said": said}), status)
+def door(to: str = "/", said: str = "", status: int = 200, *, typed: str = "") -> Response:
+    """The form that takes a token and leads on, why the last one was not taken, and what was typed meanwhile."""
+    return HTMLResponse(render("enter.html", {"to": to, "said": said, "typed": typed}), status)
+
+
+def once_more(error: CoordinateError, path: str, form: dict[str, str], proof: str) -> Response:
+    """A form that was turned away, to be sent again as it was; whoever is signed out signs in first."""
+    typed, back = form.get("text", "").replace("\r\n", "\n"), own(form.get("back", ""))
+    if not proof:
+        to = own(back, view=True)
+        return door(to, "You are signed out. Sign in, and say it again: nothing was done.", 401, typed=typed)
+    status = error.status if isinstance(error, Refused) else error.http_status
+    fields = {name: value for name, value in form.items() if name not in ("csrf", "text")}
+    return HTMLResponse(
+        render("again.html", {"to": path, "fields": fields, "typed": typed, "back": back, "csrf": proof}), status
+    )
