@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
-from coordinate import inputs, plans, records
+from coordinate import errors, inputs, plans, records
 from coordinate.errors import CoordinateError, InvalidInput, NotAllowed
 from coordinate.frozen import dataclass
 from coordinate.service import Coordinator
@@ -176,10 +176,19 @@ def operations() -> dict[str, Operation]:
                 if each.name not in own
             ),
             answer=str(signature.return_annotation),
-            says=inspect.getdoc(function) or "",
+            says=_says(function),
             looks=getattr(function, "writes", True) is False,
         )
     return found
+
+
+def _says(function: Callable[..., Any]) -> str:
+    """The operation's words with what holds for a call from outside: codes for exceptions, and how long it may wait."""
+    says = re.sub(r"`(\w+)`", lambda found: f"`{_CODES.get(found[1], found[1])}`", inspect.getdoc(function) or "")
+    return says.replace(f"{inputs.WAIT_SECONDS_MAX:,}", f"{WAIT_SECONDS_MAX}")
+
+
+_CODES = {name: each.code for name, each in vars(errors).items() if isinstance(each, type) and hasattr(each, "code")}
 
 
 def nothing_yet(answer: Any) -> bool:

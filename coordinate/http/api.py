@@ -18,6 +18,7 @@ from coordinate import __version__
 from coordinate.errors import CoordinateError, NotFound
 from coordinate.http.gate import Refused, caller_of, parse_object, refused
 from coordinate.mcp.calls import Calls
+from coordinate.mcp.words import in_operations
 from coordinate.operations import Caller, Operation, Schema, operations, record_schema, refusal, schema_of
 from coordinate.records import as_json
 from coordinate.service import Coordinator
@@ -43,6 +44,8 @@ async def perform(request: Request) -> JSONResponse:
         answer = await calls.perform(operation, board, caller, arguments)
         return JSONResponse(as_json(answer))
     except CoordinateError as error:
+        told = in_operations(refusal(error))
+        error.message, error.hint = told["error"], told["hint"]
         return refused(error)
     except Exception as error:
         logger.exception("%s failed", request.url.path)

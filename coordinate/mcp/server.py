@@ -23,6 +23,7 @@ from coordinate import __version__
 from coordinate.errors import CoordinateError, InvalidInput, NotFound
 from coordinate.mcp.calls import Calls
 from coordinate.mcp.tools import CALL, DESCRIBE, Tool, described, tools_of
+from coordinate.mcp.words import in_tools
 from coordinate.operations import Caller, Operation, operations, refusal
 from coordinate.records import Lost, as_json
 from coordinate.service import Coordinator
@@ -122,21 +123,26 @@ class _Door:
         try:
             return types.ListToolsResult(tools=definitions(self.seating.profile(context)))
         except CoordinateError as error:
-            raise MCPError(types.INVALID_PARAMS, error.message, refusal(error)) from None
+            raise self._refusal(context, error) from None
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        profile = self.seating.profile(context)
         try:
-            tools = tools_of(self.seating.profile(context))
+            tools = tools_of(profile)
             if (tool := tools.get(params.name)) is None:
                 raise NotFound(f"there is no tool {params.name!r:.60} here", hint=f"the tools are {', '.join(tools)}")
             seat = await self.seating.seat(context)
             answer = await self._perform(context, seat, tool, params.arguments or {})
             return _told({"result": answer, **await self.calls.run(seat.news)})
         except CoordinateError as error:
-            return _told(refusal(error), is_error=True)
+            return _told(in_tools(refusal(error), profile), is_error=True)
         except Exception as error:  # a fault of ours ends this call, not the server
             logger.exception("the tool %s failed", params.name)
             return _told(refusal(error), is_error=True)
+
+    def _refusal(self, context: Context, error: CoordinateError) -> MCPError:
+        told = in_tools(refusal(error), self.seating.profile(context))
+        return MCPError(types.INVALID_PARAMS, told["error"], told)
 
     async def _perform(self, context: Context, seat: Seat, tool: Tool, arguments: dict[str, Any]) -> Any:
         if tool is DESCRIBE:
@@ -181,7 +187,7 @@ class _Door:
             seat = await self.seating.seat(context)
             text, kind = await self._read(seat, str(params.uri))
         except CoordinateError as error:
-            raise MCPError(types.INVALID_PARAMS, error.message, refusal(error)) from None
+            raise self._refusal(context, error) from None
         contents = types.TextResourceContents(uri=params.uri, text=text, mime_type=kind)
         return types.ReadResourceResult(contents=[contents])
 

@@ -7,6 +7,7 @@ needs another operation takes the profile `all`, which reaches every one of them
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
 from coordinate.errors import NotFound
@@ -35,6 +36,8 @@ NAMES = {
     **{verb: f"{verb}_task" for verb in ("dispatch", "complete", "block", "release", "transfer", "approve", "reject")},
     **{verb: f"{verb}_task" for verb in ("unblock", "cancel", "reopen", "comment")},
 }
+# Names of operations that stand for a field where a description has them.
+_FIELDS = ("ask", "status")
 _ASKING = ("ask", "pending", "acknowledge")
 PROFILES: dict[str, tuple[str, ...]] = {
     "worker": (
@@ -98,7 +101,7 @@ def tools_of(profile: str) -> dict[str, Tool]:
     if profile not in PROFILES:
         raise NotFound(f"there is no profile {profile!r:.40}", hint=f"the profiles are {', '.join(PROFILES)}")
     known = operations()
-    chosen = [_tool(known[name]) for name in PROFILES[profile]]
+    chosen = [_tool(known[name], PROFILES[profile]) for name in PROFILES[profile]]
     own = [DESCRIBE, CALL] if profile == "all" else []
     return {tool.name: tool for tool in (*chosen, *own)}
 
@@ -111,10 +114,13 @@ def described(names: list[str] | None) -> dict[str, Any]:
     return {name: {"says": found.says, "takes": found.schema} for name in names if (found := known.get(name))}
 
 
-def _tool(operation: Operation) -> Tool:
-    return Tool(
-        NAMES.get(operation.name, operation.name), operation.says, _short(operation), operation.looks, operation
-    )
+def _tool(operation: Operation, offered: tuple[str, ...]) -> Tool:
+    def name(found: re.Match[str]) -> str:
+        known = found[1] in offered and found[1] not in _FIELDS
+        return f"`{NAMES.get(found[1], found[1]) if known else found[1]}`"
+
+    says = re.sub(r"`(\w+)`", name, operation.says)
+    return Tool(NAMES.get(operation.name, operation.name), says, _short(operation), operation.looks, operation)
 
 
 def _short(operation: Operation) -> Schema:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import itertools
 import json
 import os
 import re
@@ -19,6 +21,7 @@ import coordinate
 from coordinate import Coordinator
 from coordinate.mcp.server import ANSWER_MAX, definitions
 from coordinate.mcp.tools import PROFILES, tools_of
+from coordinate.mcp.words import in_tools
 from coordinate.operations import _ANYBODY, MAY, NOT_OFFERED, operations
 from tests.clock import age
 from tests.doors.client import ERAS, folder_of, over_stdio, run
@@ -27,6 +30,7 @@ from tests.doors.command import COORDINATE, Command
 TOKENS_MAX = 6_000
 # What is the same on both engines is tested on one.
 ON_A_FILE = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+WINGS = ("work", "fleet", "inbox", "flows")
 ONLY_AN_ADMIN = {"create_token", "revoke_token", "prune", "repair", "rewind"}
 
 
@@ -48,6 +52,45 @@ def test_a_profile_costs_its_reader_little(profile: str) -> None:
         assert re.fullmatch(r"[a-z]+(_[a-z]+)+", tool["name"])
         assert tool["description"]
         assert not {"agent", "session", "override"} & tool["inputSchema"]["properties"].keys()
+
+
+def test_tools_speak_of_tools_and_codes_and_of_no_shell() -> None:
+    """No refusal of an operation sends a client to a command that it cannot type, or to a tool that it has not."""
+    for profile in PROFILES:
+        for tool in tools_of(profile).values():
+            assert not re.search(r"`[A-Z]\w+[a-z]\w*`|86,400", tool.says.replace("`Asked`", "")), tool.says
+            assert "`complete`" not in tool.says
+    source = Path(coordinate.__file__).parent
+    hints: set[str] = set()
+    for path in (*source.glob("*.py"), *(each for wing in WINGS for each in (source / wing).glob("*.py"))):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.keyword) and node.arg == "hint":
+                hints |= {re.sub(r"\{.*?\}", "TASK-1", said) for said in _texts(node.value)}
+    assert len(hints) > 100
+    for hint, profile in itertools.product(hints, PROFILES):
+        told = in_tools({"error": "", "hint": hint}, profile)["hint"]
+        assert not re.search(r"coordinate [a-z]|--\w|\$[A-Z]|`[a-z]+ ", told), (hint, told)
+    for hint, told in (
+        (
+            "stop working on it; claim the next task, or see `coordinate task mine`",
+            "stop working on it; claim the next task, or see list_my_tasks",
+        ),
+        ("see: coordinate task view TASK-1", "see: view_task TASK-1"),
+        ("show the fence that the claim gave, or set $COORDINATE_SESSION", "show the fence that the claim gave"),
+        ("coordinate task list shows what there is", ""),
+        ("name it: response_seq=2, on the command line --response 2", "name it: response_seq=2"),
+    ):
+        assert in_tools({"error": "", "hint": hint}, "worker")["hint"] == told
+    assert in_tools({"error": "block needs reason", "hint": ""}, "worker")["error"] == "block_task needs reason"
+
+
+def _texts(value: ast.expr) -> list[str]:
+    """The texts that an expression may be, as they stand in the source."""
+    if isinstance(value, ast.IfExp):
+        return [*_texts(value.body), *_texts(value.orelse)]
+    if isinstance(value, ast.JoinedStr):
+        return ["".join(part.value if isinstance(part, ast.Constant) else "{}" for part in value.values)]
+    return [value.value] if isinstance(value, ast.Constant) and isinstance(value.value, str) else []
 
 
 def test_every_operation_is_offered_and_says_who_may_call_it() -> None:

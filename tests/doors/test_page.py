@@ -603,11 +603,30 @@ def test_of_two_people_at_once_the_second_is_told_what_the_first_said(
     expect(page.locator("#said-ASK-1")).to_contain_text("came after your answer")
     page.locator("#said").get_by_role("button", name="Undo").click()  # of what they said before ada did
     expect(said).to_contain_text("does not stand: what stands now is ada's 'blue', response 4")
+    page.locator("#said-ASK-1").get_by_text("Change the answer").click()
+    expect(page.locator("#said-ASK-1 .now")).to_have_text("ada’s choice")
     seen = b"ask=ASK-1&choice=red&response_seq=4"
     assert server("POST", "/do/respond", seen, token=server.secrets["human"], **form).status == 303
     for stale, status in ((b"ask=ASK-1", 422), (b"ask=ASK-1&response_seq=4", 409), (b"ask=ASK-1&response_seq=5", 303)):
         assert server("POST", "/do/undo", stale, token=server.secrets["human"], **form).status == status
     assert board.show_ask(ask="ASK-1").ask.response is None
+
+
+@ON_A_FILE
+def test_who_is_answered_for_while_they_write_reads_by_whom_and_what(visit: Visit, board: Coordinator) -> None:
+    board.ask(title="Which colour?", **DECISION)
+    page, _ = visit()
+    page.get_by_label("Your words on ASK-1").fill("dark")
+    ada = board.acting(agent="ada")
+    ada.respond(ask="ASK-1", choice="red", text="as ever")
+    expect(card(page, "ASK-1").locator(".stale")).to_contain_text(
+        "ada answered red as ever. What you wrote is still here"
+    )
+    card(page, "ASK-1").get_by_role("link", name="See what was said").click()
+    expect(page.get_by_label("Your words on ASK-1")).to_have_value("dark")
+    ada.respond(ask="ASK-1", choice="blue")
+    expect(card(page, "ASK-1").locator(".stale")).to_have_text("ada answered blue, while you were writing.")
+    expect(card(page, "ASK-1").locator(".now")).to_have_text("ada’s choice")
 
 
 @ON_A_FILE
@@ -667,9 +686,13 @@ def test_a_person_steers_a_task(visit: Visit, board: Coordinator) -> None:
     page.get_by_label("What has changed").fill("there is paper")
     page.locator("#unblock button").click()
     expect(page.locator("#head .mark")).to_have_text("todo")
-    page.locator("#cancel summary").click()
+    page.locator("#cancel > summary").click()
+    page.get_by_label("Why nobody shall do it any more").fill(" ")
+    page.locator("#cancel-sure summary").click()
+    page.get_by_role("button", name="Yes, nobody shall do it").click()
+    expect(page.locator("#said")).to_contain_text("not cancelled without a reason")
     page.get_by_label("Why nobody shall do it any more").fill("no logo")
-    page.get_by_role("button", name="Cancel TASK-1").click()
+    page.get_by_role("button", name="Yes, nobody shall do it").click()
     expect(page.locator("#head .mark")).to_have_text("cancelled")
     expect(page.locator("#said")).to_contain_text("never becomes ready now: TASK-2")
     expect(page.locator("#history")).to_contain_text("no logo")
@@ -678,6 +701,11 @@ def test_a_person_steers_a_task(visit: Visit, board: Coordinator) -> None:
     expect(page.locator("#head .mark")).to_have_text("todo")
     page, _ = visit("/tasks/TASK-1", as_role="worker")
     expect(page.locator("#head details")).to_have_count(0)
+    board.claim_scopes(patterns=["shop/payments/refunds/**", "docs/manual.md"])
+    page, _ = visit("/who", width=390, height=844)
+    expect(page.locator(".held .mono")).to_have_count(2)
+    in_lines = "each => each.map(one => one.getClientRects().length)"
+    assert page.locator(".held .mono .words").evaluate_all(in_lines) == [1, 1]
 
 
 @ON_A_FILE

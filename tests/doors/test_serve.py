@@ -354,11 +354,14 @@ def test_the_api_does_a_workers_loop_in_the_tokens_name(server: Server) -> None:
     claim = server("POST", "/api/claim_next", {"role": "worker"}, **shown).json
     assert (claim["task"]["assigned_agent"], claim["task"]["session_id"]) == ("wendy", session["id"])
     assert server.api("complete", "manager", handle=claim["handle"]).json["code"] == "held_by_another"
+    assert [each["claim"] for each in server.api("mine").json] == [claim["handle"]]
     theirs = server("POST", "/api/mine", {}, token=server.secrets["manager"], Coordinate_Session=session["id"])
     assert (theirs.status, theirs.json["field"]) == (422, "session")
     assert server("POST", "/api/complete", {"handle": claim["handle"], "review": True}, **shown).status == 200
     assert server.api("approve", "reviewer", task="TASK-1").json["status"] == "DONE"
-    assert server.api("view", task="TASK-9").status == 404
+    assert server.api("mine").json == []
+    nowhere = server.api("view", task="TASK-9")
+    assert (nowhere.status, nowhere.json["hint"]) == (404, "list_tasks shows what there is")
     assert server.api("claim_next", role="worker").json is None
     for moment, status in (("2999-01-01T00:00:00Z", 200), ("2999-01-01T00:00:00", 422), ("soon", 422), (1, 422)):
         assert server.api("dispatch", "manager", title="L", role="worker", not_before=moment).status == status

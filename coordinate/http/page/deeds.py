@@ -188,6 +188,14 @@ def edit(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
     return "edit", given, f"Changed {task}"
 
 
+def cancel(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
+    """Whoever waits for it or worked on it reads the reason."""
+    task, reason = _need(form, "task"), form.get("text", "")
+    if not reason.strip():
+        raise InvalidInput(f"{task} is not cancelled without a reason", hint="say why first", field="text")
+    return "cancel", {"task": task, "reason": reason}, f"Cancelled {task}"
+
+
 def beside(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
     row = {name: _need(form, name) for name in ("title", "project", "label")}
     return "board_annotate", {**row, "text": form.get("text", "")}, "Said beside the row"
@@ -204,7 +212,7 @@ DEEDS: dict[str, Deed] = {
     "approve": _on_task("approve", "note", "Approved {}", as_shown=True),
     "reject": _on_task("reject", "reason", "Sent {} back to the queue", as_shown=True),
     "unblock": _on_task("unblock", "note", "{} is back in the queue", as_shown=True),
-    "cancel": _on_task("cancel", "reason", "Cancelled {}"),
+    "cancel": cancel,
     "reopen": _on_task("reopen", "reason", "{} is back in the queue", as_shown=True),
     "edit": edit,
     "beside": beside,

@@ -35,6 +35,10 @@
     if (old.dataset.revision && old.dataset.revision !== fresh.dataset.revision && typed(old)) {
       stale(old, "The words of this ask changed while you were writing.");
     }
+    const stands = $(".stands", fresh);
+    if (old.dataset.said && old.dataset.said !== fresh.dataset.said && stands && typed(old)) {
+      stale(old, `${wordsOf(stands)}, while you were writing.`);
+    }
     for (const { name } of [...old.attributes]) {
       if (!fresh.hasAttribute(name) && name !== "open" && name !== "class") old.removeAttribute(name);
     }
@@ -97,12 +101,15 @@
     note.textContent = said;
   }
 
-  // Somebody else was faster: the words stay where they were typed until they are copied or thrown away.
-  function leave(item) {
+  const wordsOf = (node) => node.textContent.replace(/\s+/g, " ").trim();
+
+  // Somebody else was faster: the words stay where they were typed until they are copied or thrown away. Who it was and
+  // what they said stands on the ask's own page, where one can say something else, too.
+  async function leave(item) {
     item.dataset.own = "";
     item.classList.add("gone");
-    stale(item, "This no longer waits for an answer. What you wrote is still here.");
     for (const button of item.querySelectorAll("button")) button.disabled = true;
+    stale(item, "This no longer waits for an answer. What you wrote is still here.");
     const away = document.createElement("button");
     away.type = "button";
     away.textContent = "Throw away";
@@ -110,7 +117,15 @@
       for (const field of item.querySelectorAll("textarea")) sessionStorage.removeItem(keyOf(field));
       item.remove();
     });
-    $(".stale", item).append(" ", away);
+    const page = document.createElement("a");
+    page.href = $("a.id", item)?.getAttribute("href") ?? location.pathname;
+    page.textContent = "See what was said";
+    $(".stale", item).append(" ", page, " ", away);
+    try {
+      const answer = await fetch(page.href, { headers: { Accept: "text/html" } });
+      const stands = answer.ok && $(".stands", new DOMParser().parseFromString(await answer.text(), "text/html"));
+      if (stands) $(".stale", item).firstChild.data = `${wordsOf(stands)}. What you wrote is still here.`;
+    } catch { /* the link leads there */ }
   }
 
   function show(text) {
@@ -349,7 +364,7 @@
     if (event.repeat && key !== "j" && key !== "k" && !target.matches("input, textarea, select")) return;
     if (key === "Enter" && (event.ctrlKey || event.metaKey) && target.matches("textarea")) {
       event.preventDefault();
-      const by = $("[data-act=answer], button:not([name])", target.form);
+      const by = $("[data-act=answer], button:not([name], [data-sure])", target.form);
       if (by) target.form.requestSubmit(by); // a verdict is pressed
       return;
     }
