@@ -250,7 +250,7 @@ def test_only_who_may_answer_can_and_the_page_needs_a_name(server: Server, board
     assert server("POST", "/do/respond", body, Cookie=cookie, Origin=f"http://{server.host}", **form).status == 403
     assert board.show_ask(ask="ASK-1").ask.response is None
     board.dispatch(title="T", role="worker")
-    steer = b"task=TASK-1&title=U&was_title=T&priority=1&was_priority=1&expected_revision=1"
+    steer = b"task=TASK-1&title=U&was_title=T&priority=1&was_priority=1&expected_revision=1&text=why"
     for deed in ("cancel", "reopen", "unblock", "edit"):
         assert server("POST", f"/do/{deed}", steer, token=server.secrets["worker"], **form).status == 403
         own = {"Cookie": cookie, "Origin": f"http://{server.host}"}
