@@ -640,10 +640,13 @@ class Postgres:
 
     def _unreachable(self, error: Exception) -> errors.CoordinateError:
         said = " ".join(str(error).split())
-        return errors.Unreachable(
-            f"{self.describe()} does not answer: {self._without_secret(said)}",
-            hint="check the address and that the server runs; then try again",
-        )
+        hint = "check the address and that the server runs; then try again"
+        if "unsupported startup parameter" in said:
+            hint = (
+                "a pooler stands there, which takes no options= from an address: leave them away, and let the role have"
+                " the schema: ALTER ROLE … SET search_path = …"
+            )
+        return errors.Unreachable(f"{self.describe()} does not answer: {self._without_secret(said)}", hint=hint)
 
     def _without_secret(self, said: str) -> str:
         for part in _SECRETS:

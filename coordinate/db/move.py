@@ -4,7 +4,8 @@ The row `board_move` of the board that is left decides. First that board is fenc
 then the other is filled in one transaction, behind a fence of its own; then both are read once more and compared; then,
 in one transaction, the old board says where the new one is; and only then does the new one open. Whatever is killed
 between two of these steps, at most one of the boards can be written, and the next run sees in the two rows where to go
-on. A move that fails lifts the fence again; one that was killed is resumed or undone by whoever runs it next.
+on. A move that fails lifts the fence again; one that was killed is resumed or undone by whoever runs it next. The new
+place is closed before the old board is fenced: there is no moment at which it is taken for a board.
 """
 
 from __future__ import annotations
@@ -74,12 +75,16 @@ def move(
     `CannotMove` with everything that stands in the way, `Moving` when another move of this board runs (or was killed:
     then `resume`), `Moved` when it is elsewhere already, `CopyDiffers`, `MigrationBlocked`.
 
-    `resume` goes on with the move that was begun, to the place that the board keeps unless `target` names it. Raises
-    `InvalidState` when none was begun, `InvalidInput` when that one goes elsewhere; then nothing is changed anywhere.
+    `resume` goes on with the move that was begun, to the place that the board keeps unless `target` names it; where
+    none was begun, it begins one to `target`. Raises `InvalidState` when none was begun and none is named,
+    `InvalidInput` when the one that was begun goes elsewhere; then nothing is changed anywhere.
     """
     row = _row_of(source)
     if resume and not _begun(row):
-        raise errors.InvalidState("no move of this board is under way", hint="there is nothing to resume")
+        if target is None:
+            hint = "nothing was fenced, and there is nothing to resume; with --to it begins one"
+            raise errors.InvalidState("no move of this board is under way", hint=hint)
+        resume = False
     if _begun(row) and not resume:
         raise _not_again(row)
     if target is None and not resume:
@@ -221,21 +226,22 @@ class _Ends:
                 if not set(standing.revisions) <= set(knowledge.REVISIONS):
                     knowledge.judge(list(standing.revisions), standing.window, standing.database, [])
                 with self.target.transaction(writes=False) as tx:
-                    found = self.target.problems() or self._occupied(tx, row)
+                    found = self.target.problems() or self._occupied(tx, [row.move] if row is not None else [])
+        except errors.Unreachable:
+            raise
         except errors.CoordinateError as error:
             return [f"{self.to}: {error.message}"]
         return [f"{self.to}: {problem}" for problem in found]
 
-    def _occupied(self, tx: Tx, before: Any) -> list[str]:
-        """What is on the target, unless it came by the last move of this board, which is given up or goes on.
+    def _occupied(self, tx: Tx, ours: Sequence[str]) -> list[str]:
+        """What is on the target, unless it came by one of our moves: the last of this board, or the one that goes on.
 
         Whoever was killed while it made the place left one of an older schema: it lacks some of the tables.
         """
         there = self.target.tables()
         row = tx.one("move_state") if board_move.name in there else None
         if row is not None and row.state in (ARRIVING, COPIED, WITHDRAWN):
-            ours = before is not None and row.move == before.move
-            return [] if ours else [_taken(row)]
+            return [] if row.move in ours else [_taken(row)]
         if (closed := fence.stops(row)) is not None:
             return [closed.message]
         ours_to_fill = [table for table in TABLES if table.name in there and table is not counters]
@@ -268,9 +274,10 @@ class _Ends:
                 raise _contradiction(here, other, self.to)
         self._make_target()
         number = row.move if same else secrets.token_hex(8)
-        if not same:
-            self._fence_source(number, row)
         try:
+            if not same:
+                self._close_target(number, row)
+                self._fence_source(number, row)
             if not (same and there.state == COPIED):
                 self._claim_target(number, row)
                 self.source.settle()
@@ -279,8 +286,8 @@ class _Ends:
             self._send_on(number)
         except BaseException as error:
             # Where another mover is at it, the fence is that one's.
-            if not (begun and isinstance(error, (errors.Moving, errors.Busy))):
-                self._give_up(number)
+            taken = isinstance(error, errors.Moving) or (begun and isinstance(error, errors.Busy))
+            self._give_up(number, lifts=not taken)
             raise
         return self._open(number)
 
@@ -294,8 +301,24 @@ class _Ends:
         self.target.make_room(dry_run=False)
         migrate.upgrade(self.target_url)
 
+    def _close_target(self, number: str, before: Any) -> None:
+        """Nobody may write there from before the source is fenced. The source notes first which move that is, as one
+        that was given up: so whoever is killed in between left a board that works, and a place that it knows again.
+        """
+
+        def note(tx: Tx) -> None:
+            row, now = tx.one("move_state"), tx.one("clock")
+            assert now is not None
+            if _begun(row):
+                raise _not_again(row)
+            tx.run("move_begin", move=number, state=STAYED, address=self.to, fenced_at=now.now)
+
+        if not _begun(before):
+            _with_writers_stopped(self.source, note, [])
+        self._claim_target(number, before)
+
     def _fence_source(self, number: str, before: Any) -> None:
-        """The first step, and the one that decides between two movers; once it is over nothing changes on the source.
+        """The step that decides between two movers; once it is over nothing changes on the source.
 
         First the row, then the tables as the source says: while some are fenced and some are not, a change is made
         wholly or refused wholly, since nothing is copied before the last one is fenced.
@@ -331,7 +354,9 @@ class _Ends:
 
     def _claim_target(self, number: str, before: Any) -> None:
         def act(tx: Tx) -> None:
-            if found := self._occupied(tx, before):
+            row = tx.one("move_state")
+            self._still(row is None or (row.move, row.state) != (number, COPIED))  # another mover has filled it
+            if found := self._occupied(tx, [number, *([before.move] if before is not None else [])]):
                 raise errors.NotEmpty(f"{self.to}: {'; '.join(found)}", hint="name an empty place; nothing was changed")
             tx.run("move_begin", move=number, state=ARRIVING, address=self.from_, fenced_at=self._fenced_at())
             self.target.raise_fence(sentence(ARRIVING, self.from_))
@@ -396,10 +421,16 @@ class _Ends:
             )
 
     def _send_on(self, number: str) -> None:
-        """The decision, in one transaction of the source: it is the board no longer."""
-        with self.source.transaction(writes=True) as tx:
-            self._still(tx.count("move_pass", move=number, before=MOVING, state=MOVED, opened_at=None))
-            self.source.raise_fence(sentence(MOVED, self.to))
+        """The decision, in one transaction of the source: it is the board no longer. The copy is there to the end."""
+
+        def act(there: Tx) -> None:
+            copied = there.one("move_state")
+            self._still(copied is not None and (copied.move, copied.state) == (number, COPIED))
+            with self.source.transaction(writes=True) as tx:
+                self._still(tx.count("move_pass", move=number, before=MOVING, state=MOVED, opened_at=None))
+                self.source.raise_fence(sentence(MOVED, self.to))
+
+        _with_writers_stopped(self.target, act, [])
 
     def _open(self, number: str) -> MoveReport:
         """The last step: holds get the time back that they lost, then the target may be written."""
@@ -436,17 +467,19 @@ class _Ends:
 
     # --- the way back
 
-    def _give_up(self, number: str) -> None:
+    def _give_up(self, number: str, *, lifts: bool) -> None:
         """Best effort, after a failure: the source is written again, and the target is as empty as it was."""
         with suppress(errors.CoordinateError):
-            if self._lift_source(number, MOVING) or self._was_undone(number):
+            if lifts:
+                self._lift_source(number, MOVING)
+            if self._is_over(number):
                 self._clear_target(number)
 
-    def _was_undone(self, number: str) -> bool:
-        """Whether somebody undid this move while it ran; they could not empty a place that was being filled."""
+    def _is_over(self, number: str) -> bool:
+        """Whether this move never began or was undone, maybe by somebody who could not empty what was being filled."""
         with self.source.transaction(writes=False) as tx:
             row = tx.one("move_state")
-        return row is not None and (row.move, row.state) == (number, STAYED)
+        return not (_begun(row) and row.move == number)
 
     def _lift_source(self, number: str, before: str, *, gives_time: bool = True) -> bool:
         """Let the source be written again, if this move still stands there; its holds get the time back."""
@@ -520,7 +553,7 @@ class _Ends:
                 )
             if there.state == WITHDRAWN:
                 return
-            if there.state not in (COPIED, ARRIVED):
+            if there.state not in (ARRIVING, COPIED, ARRIVED):
                 raise _contradiction(row.state, there.state, self.to)
             self.target.lift_fence()
             if there.state == ARRIVED:

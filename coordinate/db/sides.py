@@ -495,7 +495,7 @@ def _json_rules(name: str, column: Column[Any]) -> Iterator[tuple[str, str]]:
     )
     yield (
         _JSON_FAULT,
-        f"CASE WHEN {doubtful} THEN json_fault({name}) ELSE 0 END",
+        f"CASE WHEN {doubtful} THEN json_fault(CAST({name} AS BLOB)) ELSE 0 END",
     )
 
 
@@ -508,10 +508,13 @@ _VALUE_RULES: dict[str, Callable[[str, Column[Any]], Iterator[tuple[str, str]]]]
 }
 
 
-def _json_fault(text: str) -> bool:
+def _json_fault(said: str | bytes) -> bool:
+    """Bytes are what a file holds; those that are no text at all are listed as such."""
     try:
-        value = json.loads(text)
+        value = json.loads(said.decode() if isinstance(said, bytes) else said)
         inputs.payload(value if isinstance(value, dict) else {"": value})
+    except UnicodeDecodeError:
+        return False
     except (ValueError, RecursionError):
         return True
     except errors.InvalidInput as refused:
@@ -672,8 +675,7 @@ class PostgresSide(_Side):
 
     def _let_the_fence(self, act: str) -> None:
         self.run(
-            f"CREATE OR REPLACE FUNCTION {_PREFIX}() RETURNS trigger LANGUAGE plpgsql AS ${_PREFIX}$"
-            f" BEGIN {act}; END ${_PREFIX}$"
+            f"CREATE OR REPLACE FUNCTION {_PREFIX}() RETURNS trigger LANGUAGE plpgsql AS {_quoted(f'BEGIN {act}; END')}"
         )
 
     def lift_fence(self) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
 import pytest
@@ -360,6 +361,7 @@ def test_every_value_that_postgres_would_refuse_is_listed_and_nothing_is_written
         ("events", "1", "payload"): '\'{"a": "x\\u0000"}\'',
         ("events", "2", "payload"): '\'{"a": "\\ud800"}\'',
         ("events", "3", "payload"): "'[1'",
+        ("events", "5", "payload"): "CAST(x'7b2261223a22ff5c7530303030227d' AS TEXT)",
         ("events", "4", "message"): "char(0)",
     }
     run(
@@ -429,7 +431,7 @@ def test_one_report_names_all_that_stands_in_the_way(lived: str, engine: str, ot
     assert refused.value.facts["values_count"] == (1 if engine == "sqlite" else 0)
     with pytest.raises(errors.CannotMove, match="the same"):
         move.move(lived, lived)
-    with pytest.raises(errors.CannotMove, match="does not answer"):
+    with pytest.raises(errors.Unreachable, match="does not answer"):
         move.move(lived, "postgresql://nobody@127.0.0.1:1/none")
     for unsayable in ("a\nb.db", "a\udce9.db"):
         with pytest.raises(errors.InvalidInput, match="cannot be told"):
@@ -791,7 +793,7 @@ def test_states_that_contradict_each_other_are_refused(lived: str, other_url: st
     acts = {"resume": lambda: move.move(lived, None, resume=True), "undo": lambda: move.undo(lived)}
     for here, there, refused in (
         ("moving", "arrived", ["resume"]),
-        ("moved", "arriving", ["resume", "undo"]),
+        ("moved", "arriving", ["resume"]),
         ("moved", "stayed", ["resume", "undo"]),
     ):
         run(lived, f"UPDATE board_move SET state = '{here}'")
@@ -800,6 +802,8 @@ def test_states_that_contradict_each_other_are_refused(lived: str, other_url: st
             with pytest.raises(errors.NotABoard, match="contradict"):
                 acts[act]()
         assert rows(lived, "SELECT state FROM board_move") == [(here,)]
+    run(other_url, "UPDATE board_move SET state = 'arriving'")
+    assert move.undo(lived).state == "undone", "what was never opened stands in nobody's way"
 
 
 def test_a_state_that_this_program_does_not_know_is_refused(
@@ -967,9 +971,8 @@ def killed_while_it_copied(url: str, target: str) -> None:
 def test_a_move_goes_on_only_where_it_was_begun(lived: str, other_url: str, third_url: str) -> None:
     """MV-08: whoever names another place touches nothing; who names none is led to the one that the board keeps."""
     before = told(lived, but=HELD)
-    for act in (lambda: move.move(lived, None, resume=True), lambda: move.move(lived, other_url, resume=True)):
-        with pytest.raises(errors.InvalidState, match="no move of this board"):
-            act()
+    with pytest.raises(errors.InvalidState, match="no move of this board"):
+        move.move(lived, None, resume=True)
     killed_while_it_copied(lived, other_url)
     recorded = rows(lived, "SELECT * FROM board_move"), rows(other_url, "SELECT * FROM board_move")
     for again in (lambda: move.move(lived, third_url, resume=True), lambda: move.undo(lived, third_url)):
@@ -983,6 +986,61 @@ def test_a_move_goes_on_only_where_it_was_begun(lived: str, other_url: str, thir
     assert move.move(lived, None, resume=True).state == "moved"
     assert told(other_url, but=HELD) == before
     assert move.move(lived, None, resume=True).state == "moved", "nothing was left to do"
+
+
+def test_a_new_place_is_closed_before_the_old_one_is_fenced(lived: str, other_url: str) -> None:
+    """And where the mover is killed in between, the old board works, the new one does not, and both ways lead on."""
+
+    def dies() -> None:
+        move._Ends._fence_source = lambda *_: arena.kill_myself()  # type: ignore[method-assign]
+
+    migrate.upgrade(other_url)
+    for lead_on in (lambda: move.undo(lived, other_url), lambda: move.move(lived, other_url, resume=True)):
+        (ended,) = arena.run([lambda go: move.move(lived, other_url)], weakness=dies)
+        assert ended == arena.KILLED
+        with coordinate.connect(lived, agent="alice") as c:
+            c.dispatch(title="works", role="worker")
+        with pytest.raises(errors.Moving), coordinate.connect(other_url, agent="alice") as c:
+            c.dispatch(title="does not", role="worker")
+        lead_on()
+    assert rows(other_url, "SELECT state FROM board_move") == [("arrived",)]
+
+
+@pytest.mark.parametrize("doing", ["copy", "verify"])
+def test_of_a_mover_and_one_that_resumes_beside_it_one_goes_on(
+    lived: str, other_url: str, doing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MV-08: the second looked while the place was being filled, and comes to it when it is filled, or goes ahead."""
+    before = told(lived, but=HELD)
+    beside: list[str] = []
+    look = move._Ends._target_row
+
+    def as_it_was(ends: Any) -> Any:
+        return SimpleNamespace(move=look(ends).move, state="arriving")
+
+    def resumes(now: str, *_: object) -> None:
+        if now != doing or beside:
+            return
+        beside.append("begins")
+        with monkeypatch.context() as looked:
+            looked.setattr(sides, "FENCE_SECONDS", 0.1)
+            if doing == "verify":
+                looked.setattr(move._Ends, "_target_row", as_it_was)
+            try:
+                beside.append(move.move(lived, None, resume=True).state)
+            except (errors.Moving, errors.Busy) as error:
+                beside.append(error.code)
+
+    assert move.move(lived, other_url, progress=resumes).state == "moved"
+    assert beside == ["begins", "moving"]
+    assert told(other_url, but=HELD) == before
+    assert move.move(lived, None, resume=True).state == "moved"
+
+
+def test_a_files_name_is_nothing_but_a_name_to_the_fence(tmp_path: Path, pg_url: str) -> None:
+    odd = str(tmp_path / "it's $coordinate_fence$ $$.db")
+    coordinate.connect(odd, create=True).close()
+    assert move.move(odd, pg_url).state == "moved"
 
 
 def test_a_place_that_a_move_never_finished_is_cleared(
