@@ -882,12 +882,20 @@ def adopt_connection(raw: Any) -> Engine:
         return _Borrowed()
     psycopg = sys.modules.get("psycopg")
     if psycopg is not None and isinstance(raw, psycopg.Connection):
-        return Postgres("postgresql://")
+        return _adopted(raw)
     given = f"{type(raw).__module__}.{type(raw).__name__}"
     raise errors.UnsupportedConnection(
         f"using() needs a synchronous pysqlite or psycopg 3 connection, not {given}",
         hint="create_engine('postgresql+psycopg://…') or create_engine('sqlite:///…')",
     )
+
+
+def _adopted(raw: Any) -> Postgres:
+    """Nothing is opened here; where the connection leads is for what is said of it."""
+    engine = Postgres("postgresql://")
+    if not raw.closed:
+        engine._address |= {"host": raw.info.host, "port": str(raw.info.port), "dbname": raw.info.dbname}
+    return engine
 
 
 def join_transaction(raw: Any, begin: Callable[[], None]) -> None:

@@ -163,6 +163,14 @@ def test_an_asynchronous_connection_is_refused(board: Coordinator) -> None:
         board.using(object.__new__(psycopg.AsyncConnection))
 
 
+def test_what_is_no_board_is_named_by_where_the_callers_connection_leads(board: Coordinator, pg_url: str) -> None:
+    there = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(pg_url))
+    with there.connect() as connection, pytest.raises(NoBoard) as refused:
+        board.using(connection).dispatch(title="T", role="worker")
+    there.dispose()
+    assert str(psycopg.conninfo.conninfo_to_dict(pg_url)["host"]) in refused.value.message
+
+
 def test_a_place_that_is_no_board_is_refused(board: Coordinator, tmp_path: Any) -> None:
     other = create_engine("sqlite://", creator=lambda: sqlite3.connect(tmp_path / "other.db"))
     with other.connect() as connection, pytest.raises(NoBoard):

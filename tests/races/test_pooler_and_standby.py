@@ -56,6 +56,12 @@ def test_whoever_waits_behind_a_pooler_is_served_although_nobody_wakes_it(pooled
         assert c.next_events(consumer="ci", from_start=True, wait=10).events[0].event == "task.created"
 
 
+def test_a_pooler_that_takes_no_options_is_named_with_the_way_round_it(pooled: str) -> None:
+    with pytest.raises(errors.Unreachable) as refused:
+        coordinate.connect(f"{pooled}&options=-csearch_path%3Dteam", agent="alice")
+    assert "ALTER ROLE" in refused.value.hint
+
+
 # --- too many clients -------------------------------------------------------------------------------------------------
 
 
