@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from coordinate.cli.root import root
 from tests.clock import age
@@ -464,20 +465,19 @@ def _commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[
             yield from _commands(found, (*path, name))
 
 
-def test_every_command_has_help_and_takes_the_global_options(here: Command) -> None:
+def test_every_command_has_help_and_takes_the_global_options() -> None:
     for path in _commands(root):
-        answer = here(*path, "--help")
-        assert (answer.status, answer.err) == (0, ""), path
-        assert answer.out.isascii(), path
+        answer = CliRunner().invoke(root, [*path, "--help"], prog_name="coordinate")
+        assert (answer.exit_code, answer.stderr) == (0, ""), path
+        assert answer.stdout.isascii(), path
         assert not any(
             line.startswith("   ")
-            for line in answer.out.partition("Options:")[0].splitlines()
+            for line in answer.stdout.partition("Options:")[0].splitlines()
             if "coordinate " not in line
         ), path
-        assert "--json" in answer.out, path
-        assert ("--db" in answer.out) is (path[0] not in ("skill", "completion", "version") and path not in NO_BOARD), (
-            path
-        )
+        assert "--json" in answer.stdout, path
+        asks_for_board = path[0] not in ("skill", "completion", "version") and path not in NO_BOARD
+        assert ("--db" in answer.stdout) is asks_for_board, path
 
 
 def test_what_means_nothing_to_a_command_is_taken_and_not_shown(here: Command) -> None:
