@@ -19,7 +19,7 @@ WATCH_SECONDS = 2.0
 ask_argument = click.argument("ask", metavar="ASK-ID")
 project_option = click.option("--project", help="Only of this project.")
 limit_option = click.option("--limit", type=int, help="At most so many.")
-full_option = click.option("--full", is_flag=True, help="With the ask's own context, though the session has it.")
+full_option = click.option("--full", is_flag=True, help="Again what the session was handed: context, annotations.")
 reason_option = click.option("--reason", help="Why.")
 kind_option = click.option("--kind", type=click.Choice(RESPONSE_KINDS), help="Default: answer.")
 choice_option = click.option("--choice", metavar="LABEL", help="The option that was chosen.")

@@ -33,8 +33,8 @@ def pending(
 
     Called again it hands out the same again (at least once), so whoever dies in between loses nothing. An ask's own
     `context` comes along the first time a session is handed it, then only with `full`. `taken_by` says who acts on a
-    response already. Annotations come once per session until acknowledged. Absent, all projects count; `after` (what
-    `next` said) pages on. Acknowledge with the `response_seq` that you acted on.
+    response already. Annotations come once per session, with `full` again, until acknowledged. Absent, all projects
+    count; `after` (what `next` said) pages on. Acknowledge with the `response_seq` that you acted on.
     """
     agent, project = inputs.agent(agent), inputs.name_or_none(project, "project")
     full = inputs.flag(full, "full")
@@ -42,7 +42,7 @@ def pending(
     limit = inputs.limit(limit, most=PENDING_MAX)
     locked = tx.all("pending_lock", project=project, after=after, limit=limit)
     handed = hand_over(tx, [row.id for row in locked], full=full, agent=agent, session=session)
-    words = _hand_words(tx, project, limit, agent=agent, session=session)
+    words = _hand_words(tx, project, limit, full=full, agent=agent, session=session)
     waiting = tx.one("asks_open_count", project=project)
     assert waiting is not None
     more = locked[-1].number if len(locked) == limit else None
@@ -245,13 +245,15 @@ def _annotation(tx: Tx, annotation_id: str) -> Annotation:
     return Annotation(**row._asdict())
 
 
-def _hand_words(tx: Tx, project: str | None, limit: int, *, agent: str, session: str | None) -> list[Annotation]:
-    """The annotations that this session was not handed yet."""
+def _hand_words(
+    tx: Tx, project: str | None, limit: int, *, full: bool, agent: str, session: str | None
+) -> list[Annotation]:
+    """The annotations that this session was not handed yet; all of them in full."""
     reader = asks.reader(agent, session)
-    ids = [row.id for row in tx.all("annotations_lock", project=project, limit=limit, reader=reader)]
+    ids = [row.id for row in tx.all("annotations_lock", project=project, limit=limit, full=full, reader=reader)]
     if not ids:
         return []
     tx.run("annotations_seen", ids=ids, agent=agent)
-    words = [Annotation(**row._asdict()) for row in tx.all("annotations_pending", ids=ids, reader=reader)]
+    words = [Annotation(**row._asdict()) for row in tx.all("annotations_pending", ids=ids, full=full, reader=reader)]
     tx.run_many("annotation_record", [{"id": each.id, "reader": reader, "agent": agent} for each in words])
     return words

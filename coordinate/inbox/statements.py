@@ -535,11 +535,12 @@ _told = exists(
     .where(annotation_deliveries.c.annotation_id == n.id, annotation_deliveries.c.reader == _READER)
     .correlate(annotations_table)
 )
+_NOT_TOLD = or_(~_told, given_boolean("full"))
 add(
     "annotations_lock",
-    "A batch of words that a session was not handed, locked: nobody takes them back in between.",
+    "A batch of words that a session was not handed, or all in full, locked: nobody takes them back in between.",
     select(n.id)
-    .where(_OPEN, ~_told, optional(n.project, given_text("project")))
+    .where(_OPEN, _NOT_TOLD, optional(n.project, given_text("project")))
     .order_by(n.number)
     .limit(given_integer("limit"))
     .with_for_update(),
@@ -547,7 +548,7 @@ add(
 add(
     "annotations_pending",
     "Those words as they stand now, without what the same session was handed while this waited for the lock.",
-    _annotation.where(among(n.id, "ids"), _OPEN, ~_told).order_by(n.number),
+    _annotation.where(among(n.id, "ids"), _OPEN, _NOT_TOLD).order_by(n.number),
 )
 add(
     "annotations_seen",

@@ -1189,13 +1189,15 @@ def test_words_beside_an_ask_reach_every_session_once_until_acknowledged(
     for reader in (board, bob):
         found = [[each.text for each in reader.pending(project="p").annotations] for _ in range(2)]
         assert found == [["well done"], []]
+    lost = bob.pending(project="p", full=True)
+    assert [each.text for each in lost.annotations] == ["well done"], "whose output was lost asks for all again"
     assert ann.annotate(ask="ASK-1", text="well done").id == "ANN-3", "not any more once it was handed over"
     ann.withdraw_annotation(annotation="ANN-3")
     with refused(board_url, AlreadySeen, "alice"):
         ann.withdraw_annotation(annotation="ANN-1")
     assert bob.acknowledge_annotation(annotation="ANN-1").close_reason == "acknowledged"
     with coordinate.connect(board_url, agent="carol") as carol:
-        assert carol.pending().annotations == ()
+        assert carol.pending(full=True).annotations == ()
     assert [each.text for each in board.show_ask(ask="ASK-1").annotations] == ["well done"]
 
 

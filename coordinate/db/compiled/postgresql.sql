@@ -3875,14 +3875,14 @@ WHERE annotations.id = :id AND annotations.closed_at IS NULL AND annotations.see
 RETURNING annotations.id, annotations.project;
 
 -- name: annotations_lock
--- why: A batch of words that a session was not handed, locked: nobody takes them back in between.
--- takes: reader text, project text, limit integer
+-- why: A batch of words that a session was not handed, or all in full, locked: nobody takes them back in between.
+-- takes: reader text, full boolean, project text, limit integer
 -- gives: id text
 SELECT annotations.id
 FROM annotations
-WHERE annotations.closed_at IS NULL AND NOT (EXISTS (SELECT annotation_deliveries.reader
+WHERE annotations.closed_at IS NULL AND (NOT (EXISTS (SELECT annotation_deliveries.reader
 FROM annotation_deliveries
-WHERE annotation_deliveries.annotation_id = annotations.id AND annotation_deliveries.reader = :reader)) AND
+WHERE annotation_deliveries.annotation_id = annotations.id AND annotation_deliveries.reader = :reader)) OR :full) AND
     (CAST(:project AS TEXT) IS NULL OR annotations.project = :project)
 ORDER BY annotations.number
 
@@ -3890,7 +3890,7 @@ LIMIT :limit FOR UPDATE;
 
 -- name: annotations_pending
 -- why: Those words as they stand now, without what the same session was handed while this waited for the lock.
--- takes: ids list, reader text
+-- takes: ids list, reader text, full boolean
 -- gives: id text, number integer, project text, ask_id text, row_id text, step_no integer, author text, text text,
 --   seen_at instant, seen_by text, closed_at instant, close_reason text, created_at instant, about text
 SELECT annotations.id, annotations.number, annotations.project, annotations.ask_id, annotations.row_id,
@@ -3899,10 +3899,10 @@ SELECT annotations.id, annotations.number, annotations.project, annotations.ask_
     about
 FROM annotations LEFT OUTER JOIN asks ON asks.id = annotations.ask_id LEFT OUTER JOIN board_rows ON board_rows.id =
     annotations.row_id
-WHERE annotations.id = ANY (CAST(:ids AS TEXT[])) AND annotations.closed_at IS NULL AND NOT (EXISTS (SELECT
+WHERE annotations.id = ANY (CAST(:ids AS TEXT[])) AND annotations.closed_at IS NULL AND (NOT (EXISTS (SELECT
     annotation_deliveries.reader
 FROM annotation_deliveries
-WHERE annotation_deliveries.annotation_id = annotations.id AND annotation_deliveries.reader = :reader))
+WHERE annotation_deliveries.annotation_id = annotations.id AND annotation_deliveries.reader = :reader)) OR :full)
 ORDER BY annotations.number;
 
 -- name: annotations_seen
