@@ -111,10 +111,11 @@ def unblock(call: Call, task: str, withdraw_ask: bool, **wanted: Any) -> None:
 @command("cancel", example='coordinate task cancel TASK-12 --agent alice --reason "not needed"')
 @task_argument
 @click.option("--reason", help="Why.")
-def cancel(call: Call, task: str, reason: str | None) -> None:
+@revision_option
+def cancel(call: Call, task: str, **wanted: Any) -> None:
     """End a task that nobody shall do any more; "stranded" lists what now waits for it in vain."""
     with call.board() as board:
-        call.show(board.cancel(task=task, **given(reason=reason)))
+        call.show(board.cancel(task=task, **given(**wanted)))
 
 
 @command("reopen", example='coordinate task reopen TASK-12 --agent alice --reason "the bug is back"')

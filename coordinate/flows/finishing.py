@@ -213,14 +213,15 @@ def _judged(tx: Tx, task: Task, agent: str) -> Task:
     return replace(task, ask_id=None)
 
 
-def cancel(tx: Tx, *, task: str, reason: str = "", agent: str = "") -> Cancelled:
+def cancel(tx: Tx, *, task: str, reason: str = "", expected_revision: int | None = None, agent: str = "") -> Cancelled:
     """End a task that nobody shall do any more. Who held it holds it no longer; `reopen` brings it back.
 
     The answer lists the live tasks that depend on it (`stranded`): they never become ready unless the dependency is
     removed, or this task reopened and done. Against a completion at the same moment exactly one of the two happens.
-    What it asked a human and was not answered yet is withdrawn.
+    What it asked a human and was not answered yet is withdrawn. With `expected_revision` it is refused as
+    `OutdatedRevision` when the task changed since.
     """
-    done = tasks.cancel(tx, task=task, reason=reason, agent=agent)
+    done = tasks.cancel(tx, task=task, reason=reason, expected_revision=expected_revision, agent=agent)
     asked.asked_no_more(tx, done.task.id, f"{done.task.id} was cancelled", agent)
     if done.task.ask_id is None:
         return done

@@ -293,10 +293,10 @@ def _record_move(tx: Tx, row: Row, verb: str, said: str, *, agent: str, ask_id: 
     story.record(tx, row, move.action, move.event, agent=agent, detail=said[: inputs.REASON_MAX], ask_id=ask_id)
 
 
-def cancel(tx: Tx, *, task: str, reason: str = "", agent: str = "") -> Cancelled:
+def cancel(tx: Tx, *, task: str, reason: str = "", expected_revision: int | None = None, agent: str = "") -> Cancelled:
     """End a task that nobody shall do any more; `flows.finishing.cancel` says what is promised."""
     reason = inputs.text(reason, "reason", limit=inputs.REASON_MAX)
-    row = _move(tx, "cancel", task, agent, detail=reason, reason=reason)
+    row = _move(tx, "cancel", task, agent, detail=reason, reason=reason, expected_revision=expected_revision)
     ended = tx.one("attempt_close", task_id=row.id, outcome="cancelled", reason=reason)
     if row.scoped:
         leases.end_of_task(tx, row.id, reason="released", by=inputs.agent(agent))

@@ -141,6 +141,9 @@ def test_what_was_judged_is_what_was_seen(board: Coordinator, board_url: str) ->
     board.block(handle=board.claim_task(task=task, agent="ben"), reason="no disk", agent="ben")
     with refused(board_url, OutdatedRevision, "is BLOCKED at revision"):
         board.unblock(task=task, expected_revision=seen)
+    with refused(board_url, OutdatedRevision, "is BLOCKED at revision") as caught:
+        board.cancel(task=task, reason="x", expected_revision=seen)
+    board.cancel(task=task, reason="x", expected_revision=caught.value.facts["revision"])
     assert_sound(board_url)
 
 

@@ -742,7 +742,7 @@ def test_a_person_passes_and_refuses_reviews_and_the_log_tells_what_was_said(
     page.get_by_role("button", name="Approve").click()
     expect(page.locator("#said")).to_contain_text("changed meanwhile")
     form = {"Content-Type": "application/x-www-form-urlencoded"}
-    for deed in ("approve", "reject", "unblock", "reopen"):
+    for deed in ("approve", "reject", "unblock", "cancel", "reopen"):
         for shown, status in (("", 422), ("&expected_revision=1", 409)):
             body = f"task=TASK-2&text=x{shown}".encode()
             assert server("POST", f"/do/{deed}", body, token=server.secrets["human"], **form).status == status

@@ -193,7 +193,8 @@ def cancel(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
     task, reason = _need(form, "task"), form.get("text", "")
     if not reason.strip():
         raise InvalidInput(f"{task} is not cancelled without a reason", hint="say why first", field="text")
-    return "cancel", {"task": task, "reason": reason}, f"Cancelled {task}"
+    shown = _number(form, "expected_revision")
+    return "cancel", {"task": task, "reason": reason, "expected_revision": shown}, f"Cancelled {task}"
 
 
 def beside(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
