@@ -26,17 +26,14 @@ WAIT = "60s"
 # is kept. What anybody else made under this name is theirs.
 CLEAR = f"""
 DO $$ DECLARE found oid := to_regclass(quote_ident(current_schema()) || '.{NAME}'); BEGIN
-  IF EXISTS (
-    SELECT FROM pg_index WHERE indexrelid = found AND NOT indisvalid
-       AND indrelid = to_regclass(quote_ident(current_schema()) || '.tasks')
-  ) THEN
-    EXECUTE format('DROP INDEX %s', found::regclass);
-  ELSIF found IS NOT NULL AND pg_get_indexdef(found) IS DISTINCT FROM format(
+  IF found IS NOT NULL AND pg_get_indexdef(found) IS DISTINCT FROM format(
     'CREATE INDEX {NAME} ON %I.tasks USING btree (finished_at, number) WHERE (finished_at IS NOT NULL)',
     current_schema()
   ) THEN
     RAISE EXCEPTION '{NAME} in schema % is not what the board needs under this name', current_schema()
       USING ERRCODE = 'duplicate_table', HINT = 'rename it, then run this again';
+  ELSIF EXISTS (SELECT FROM pg_index WHERE indexrelid = found AND NOT indisvalid) THEN
+    EXECUTE format('DROP INDEX %s', found::regclass);
   END IF;
 END $$
 """

@@ -108,7 +108,7 @@ def wait(call: Call, ask: str, wait: int | None, full: bool, after: int | None) 
 @choice_option
 @direction_option
 @click.option("--revision", type=int, metavar="N", help="Which revision of the ask you looked at.")
-@click.option("--withdraw", "takes_back", is_flag=True, help="Take your response back, if nobody was handed it yet.")
+@click.option("--withdraw", "takes_back", is_flag=True, help="Take back the response, if nobody was handed it yet.")
 @click.option("--response", "response_seq", type=int, metavar="N", help="With --withdraw: only if this one stands.")
 @naming_the_deed
 def respond(

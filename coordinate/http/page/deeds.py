@@ -190,11 +190,10 @@ def edit(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
 
 def cancel(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
     """Whoever waits for it or worked on it reads the reason."""
-    task, reason = _need(form, "task"), form.get("text", "")
-    if not reason.strip():
-        raise InvalidInput(f"{task} is not cancelled without a reason", hint="say why first", field="text")
-    shown = _number(form, "expected_revision")
-    return "cancel", {"task": task, "reason": reason, "expected_revision": shown}, f"Cancelled {task}"
+    if not form.get("text", "").strip():
+        said = f"{_need(form, 'task')} is not cancelled without a reason"
+        raise InvalidInput(said, hint="say why first", field="text")
+    return _on_task("cancel", "reason", "Cancelled {}", as_shown=True)(board, form)
 
 
 def beside(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
