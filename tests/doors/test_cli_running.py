@@ -116,9 +116,13 @@ def test_a_command_whose_run_was_killed_is_ended(call: Command, tmp_path: Path) 
 def test_on_a_terminal_a_command_reads_from_it_and_is_interrupted_and_stopped_by_its_keys(
     call: Command, tmp_path: Path
 ) -> None:
-    """Ctrl-Z stops both, so that the shell has its prompt again; fg goes on with both; Ctrl-C is the command's."""
+    """Ctrl-Z stops both, so that the shell has its prompt again; fg goes on with both; Ctrl-C is the command's.
+
+    The command starts nothing while keys are pressed: a program that is stopped between vfork and exec never counts as
+    stopped, because it waits for its child, which is; no shell has its prompt again then.
+    """
     ours, theirs = pty.openpty()
-    script = "trap 'echo caught > caught; exit 9' INT; read line; echo $line > read; while :; do sleep 0.1; done"
+    script = "trap 'echo caught > caught; exit 9' INT; sleep 60 & read line; echo $line > read; wait"
     (tmp_path / "script.sh").write_text(script)
     words = " ".join([*COORDINATE, "run", "TASK-1@1", "--", "sh", "script.sh"])
     shell = subprocess.Popen(
