@@ -24,7 +24,7 @@ ROOF = {"", "__main__", "compile_sql", "reference"}
 MAY_MIGRATE = {"cli.database", "harness"}
 
 # Core is for what is built or migrated, not for what runs.
-MAY_IMPORT_SQLALCHEMY = re.compile(r"(\w+\.)?(\w+_)?statements|db\.(portable|schema|env|sides)|reference")
+MAY_IMPORT_SQLALCHEMY = re.compile(r"(\w+\.)?(\w+_)?statements|db\.(portable|schema|names|env|sides)|reference")
 MAY_IMPORT_ALEMBIC = {"db.env", "db.migrate"}
 
 # What the extra brings, and the rooms that need it: nobody else pays for its import.
@@ -43,6 +43,7 @@ MAY_NAME_A_DATABASE = {
     "db.portable": "how an expression prints on either",
     "db.schema": "columns and tables that only one of them needs, partial indexes",
     "db.env": "how migrations run on either",
+    "db.names": "which things bear names on either, and where they are listed",
     "db.migrate": "prints the SQL of one, opens the file of the other",
     "db.sides": "the two ends of a move: how rows are read, written and fenced on either",
     "db.backup": "a backup of a SQLite file, by nature",

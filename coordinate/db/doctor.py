@@ -320,7 +320,7 @@ _RIGHTS = f"""
        AND (c.relname NOT IN ('schema_window', 'board_move') OR r.needed = 'SELECT')
     UNION ALL
     SELECT p.proname, 'EXECUTE' FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-     WHERE {_HERE} AND p.proname = 'coordinate_number_events' AND NOT has_function_privilege(p.oid, 'EXECUTE')
+     WHERE {_HERE} AND p.proname = '{schema.NUMBER_EVENTS}' AND NOT has_function_privilege(p.oid, 'EXECUTE')
      ORDER BY 1, 2"""
 _FEED = "SELECT to_regclass(quote_ident(current_schema()) || '.event_feed_state') IS NOT NULL"
 _IDLE = f"""

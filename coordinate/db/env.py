@@ -22,13 +22,13 @@ from typing import Any
 
 from alembic.autogenerate import compare_metadata
 from alembic.util.exc import CommandError
-from sqlalchemy import Connection, PrimaryKeyConstraint, UniqueConstraint, create_engine, event, inspect, pool, text
+from sqlalchemy import Connection, create_engine, event, inspect, pool, text
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError
 
 from coordinate import config as settings
 from coordinate import errors
-from coordinate.db import backup, dialect, knowledge, schema
+from coordinate.db import backup, dialect, knowledge, names, schema
 
 # Everybody else who comes waits behind a waiting ALTER: so not for long, and longer than any transaction of ours.
 LOCK_SECONDS = 2
@@ -239,38 +239,11 @@ def _refuse_what_is_not_ours(
         there = {*looked.get_table_names(), *looked.get_view_names()} - {schema.VERSION_TABLE}
         if there & set(schema.metadata.tables):
             raise knowledge.without_version(sorted(there), where, stamp=_could_stamp(context, connection, there))
-    if verb == "upgrade" and (taken := _names_taken(connection)):
-        raise knowledge.name_taken(where, ", ".join(taken))
-
-
-def _names_taken(connection: Connection) -> list[str]:
-    """What has a name that the board needs for a table, an index or a key, and is something else, or elsewhere.
-
-    Tables, indexes and keys share one space of names: an index of another program's table is in the way too.
-    """
-    engine = connection.dialect.name
-    needed: dict[str, str | None] = {schema.VERSION_TABLE: None}
-    for table in schema.metadata.sorted_tables:
-        if schema.belongs(table, engine):
-            keys = [each for each in table.constraints if isinstance(each, (PrimaryKeyConstraint, UniqueConstraint))]
-            named = [*table.indexes, *(keys if engine == "postgresql" else [])]
-            needed |= {table.name: None} | {str(each.name): table.name for each in named}
-    found = connection.execute(text(_NAMES[engine])).fetchall()
-    return [
-        f"{name} (on {on})" if on else name
-        for name, is_table, on in found
-        if name in needed and (on != needed[name] or not (on or is_table))
-    ]
-
-
-# Each name, whether it is a table's, and the table that an index is on.
-_NAMES = {
-    "sqlite": "SELECT lower(name), type = 'table', CASE type WHEN 'index' THEN lower(tbl_name) END"
-    " FROM sqlite_master WHERE type <> 'trigger' ORDER BY 1",
-    "postgresql": "SELECT c.relname, c.relkind IN ('r', 'p'), t.relname FROM pg_class c"
-    " LEFT JOIN pg_index i ON i.indexrelid = c.oid LEFT JOIN pg_class t ON t.oid = i.indrelid"
-    " WHERE c.relnamespace = to_regnamespace(quote_ident(current_schema())) ORDER BY 1",
-}
+    if verb == "upgrade":
+        engine = connection.dialect.name
+        new = () if heads else names.of_a_board(engine)
+        if taken := names.taken(engine, lambda sql: connection.execute(text(sql)).fetchall(), new=new):
+            raise knowledge.name_taken(where, ", ".join(taken))
 
 
 def _could_stamp(context: Any, connection: Connection, there: set[str]) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -200,6 +201,13 @@ def sql(engine: str, revisions: str = "base:head", *, down: bool = False) -> str
             hint = "FROM:TO are revisions, as `coordinate db history` lists them; --engine names the engine"
             raise errors.InvalidInput(f"the migrations refuse: {error}", hint=hint, field="revision") from None
     return out.getvalue()
+
+
+def makes(engine: str, revision: str) -> set[str]:
+    """The tables, views and functions that an upgrade from a revision makes."""
+    if revision == knowledge.HEAD:
+        return set()
+    return set(re.findall(r"^CREATE (?:TABLE|VIEW|FUNCTION) (\w+)", sql(engine, f"{revision}:head"), re.MULTILINE))
 
 
 def ini() -> str:

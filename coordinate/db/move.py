@@ -22,7 +22,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from coordinate import errors
-from coordinate.db import fence, knowledge, migrate, sides
+from coordinate.db import fence, knowledge, migrate, names, sides
 from coordinate.db.engine import Tx
 from coordinate.db.fence import ARRIVED, ARRIVING, COPIED, MOVED, MOVING, STAYED, WITHDRAWN, sentence
 from coordinate.db.schema import board_move, counters
@@ -213,7 +213,8 @@ class _Ends:
 
     def _problems_of_source(self) -> list[str]:
         with self.source.transaction(writes=False):
-            return [f"{self.from_}: {problem}" for problem in self.source.problems()]
+            found = self.source.problems()
+        return [f"{self.from_}: {problem}" for problem in [*found, *self.source.in_our_way(())]]
 
     def _problems_of_target(self, row: Any) -> list[str]:
         try:
@@ -221,12 +222,14 @@ class _Ends:
                 return [f"source and target are the same: {self.to} is the board itself"]
             standing = migrate.current(self.target_url, missing_ok=True)
             if not standing.revisions:
-                found = [*self.target.make_room(dry_run=True), *self.target.in_our_way()]
+                new = names.of_a_board(self.target.engine.name)
+                found = [*self.target.make_room(dry_run=True), *self.target.in_our_way(new)]
             else:
                 if not set(standing.revisions) <= set(knowledge.REVISIONS):
                     knowledge.judge(list(standing.revisions), standing.window, standing.database, [])
                 with self.target.transaction(writes=False) as tx:
                     found = self.target.problems() or self._occupied(tx, [row.move] if row is not None else [])
+                found += self.target.in_our_way(migrate.makes(self.target.engine.name, standing.revisions[0]))
         except errors.Unreachable:
             raise
         except errors.CoordinateError as error:

@@ -43,6 +43,7 @@ metadata = MetaData(naming_convention=NAMING)
 
 # What stands in the database beside these tables, and is no table of SQLAlchemy's on every engine.
 VERSION_TABLE = "coordinate_version"
+NUMBER_EVENTS = "coordinate_number_events"  # on Postgres, a function
 
 
 class _Xid8(UserDefinedType[str]):
@@ -274,7 +275,7 @@ event_feed = Table(
     Column("event_id", BIGINT, ForeignKey("events.id", ondelete="CASCADE"), nullable=False),
     PrimaryKeyConstraint("position"),
     UniqueConstraint("event_id"),
-    info={"only": "postgresql"},
+    info={"only": "postgresql", "instead": "view"},
 )
 event_feed_state = Table(
     "event_feed_state",
@@ -677,7 +678,12 @@ tokens = Table(
 )
 
 # Made by Alembic; here only so that statements can read it.
-coordinate_version = Table(VERSION_TABLE, MetaData(), Column("version_num", TEXT))
+coordinate_version = Table(
+    VERSION_TABLE,
+    MetaData(),
+    Column("version_num", TEXT),
+    PrimaryKeyConstraint("version_num", name=f"{VERSION_TABLE}_pkc"),
+)
 
 
 def belongs(item: Any, engine: str) -> bool:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,7 +25,7 @@ from zlib import adler32, crc32
 from sqlalchemy import BigInteger, CheckConstraint, Column, Table, UniqueConstraint
 
 from coordinate import errors, inputs
-from coordinate.db import dialect, fence
+from coordinate.db import dialect, fence, names
 from coordinate.db.engine import Database, Tx
 from coordinate.db.portable import kind_of
 from coordinate.db.schema import VERSION_TABLE, metadata
@@ -42,10 +43,6 @@ TABLES: list[Table] = [
 ]
 FENCED = [*(table.name for table in TABLES), "schema_window", VERSION_TABLE]
 _PREFIX = "coordinate_fence"
-# The names that a board takes.
-_OURS = {table.name for table in metadata.sorted_tables} | {
-    str(index.name) for table in metadata.sorted_tables for index in table.indexes
-}
 
 # A btree entry of Postgres ends at 2,704 bytes; some of them are its header.
 _INDEXED_BYTES_MAX = 2_600
@@ -114,8 +111,10 @@ class Side(Protocol):
         Outside of a transaction.
         """
 
-    def in_our_way(self) -> list[str]:
-        """Where no board is yet: what bears a name that the board's tables need. Outside of a transaction."""
+    def in_our_way(self, new: Collection[str]) -> list[str]:
+        """What bears a name that the board needs, or its fence, of another program; of the names that are `new` (see
+        `names.taken`) whatever bears one. Outside of a transaction.
+        """
 
     def faults(self) -> Iterator[Fault]: ...
     def tables(self) -> list[str]:
@@ -252,13 +251,13 @@ class _Side:
         for (kind,) in own:
             self.run(f"INSERT INTO counters (kind, value) VALUES ({_quoted(kind)}, 0)")
 
-    def in_our_way(self) -> list[str]:
+    def in_our_way(self, new: Collection[str]) -> list[str]:
         with self.transaction(writes=False):
-            found = sorted(_OURS & set(self._names()))
+            found = [*names.taken(self.engine.name, self._ask, new=new), *self._not_our_fence()]
         return [f"has {', '.join(found)} in the way, of another program"] if found else []
 
-    def _names(self) -> list[str]:
-        """Of all that shares one space of names with tables."""
+    def _not_our_fence(self) -> list[str]:
+        """What bears the name of the fence, and is another's: it would be replaced, and taken away with it."""
         raise NotImplementedError
 
     def in_the_way(self, error: errors.CoordinateError) -> errors.CoordinateError:
@@ -268,6 +267,7 @@ class _Side:
 # --- SQLite -----------------------------------------------------------------------------------------------------------
 
 _SHAPE = "'%Y-%m-%dT%H:%M:%fZ'"
+_FENCES = f"type = 'trigger' AND name GLOB '{_PREFIX}_*'"
 
 
 class SQLiteSide(_Side):
@@ -294,11 +294,12 @@ class SQLiteSide(_Side):
         path = Path(self.engine.describe())
         return (found.st_dev, found.st_ino) if path.exists() and (found := path.stat()) else None
 
-    def in_our_way(self) -> list[str]:
-        return super().in_our_way() if self.identity() else []
+    def in_our_way(self, new: Collection[str]) -> list[str]:
+        return super().in_our_way(new) if self.identity() else []
 
-    def _names(self) -> list[str]:
-        return [name for (name,) in self._ask("SELECT name FROM sqlite_master")]
+    def _not_our_fence(self) -> list[str]:
+        found = self._ask(f"SELECT name, lower(tbl_name) FROM sqlite_master WHERE {_FENCES} ORDER BY name")
+        return [f"trigger {name}" for name, table in found if table not in FENCED]
 
     # The fence: three triggers a table. What RAISE says must be a literal, so they are made anew with what they say.
 
@@ -315,7 +316,7 @@ class SQLiteSide(_Side):
                 )
 
     def lift_fence(self) -> None:
-        found = self._ask(f"SELECT name FROM sqlite_master WHERE type = 'trigger' AND name GLOB '{_PREFIX}_*'")
+        found = self._ask(f"SELECT name FROM sqlite_master WHERE {_FENCES}")
         for (name,) in found:
             self.run(f"DROP TRIGGER {name}")
 
@@ -447,10 +448,10 @@ def _rules(table: Table) -> Iterator[tuple[str, str, str]]:
     indexed += [
         [column.name for column in each.columns] for each in table.constraints if isinstance(each, UniqueConstraint)
     ]
-    for names in [*indexed, [column.name for column in table.primary_key.columns]]:
-        size = " + ".join(f"coalesce(length(CAST({name} AS BLOB)), 0)" for name in names)
+    for key in [*indexed, [column.name for column in table.primary_key.columns]]:
+        size = " + ".join(f"coalesce(length(CAST({name} AS BLOB)), 0)" for name in key)
         yield (
-            ", ".join(names),
+            ", ".join(key),
             f"takes more than {_INDEXED_BYTES_MAX:,} bytes, too long for an index",
             f"{size} > {_INDEXED_BYTES_MAX}",
         )
@@ -562,6 +563,10 @@ def _quoted(text: str) -> str:
 
 _HOME = "to_regnamespace(quote_ident(current_schema()))"
 _LOCK_SECONDS = 2
+# The function of the fence, and the two ways in which we write it.
+_FENCE = f"FROM pg_proc WHERE pronamespace = {_HOME} AND proname = '{_PREFIX}' AND pronargs = 0"
+_OPEN = "RETURN NULL"
+_OUR_FENCE = re.compile(rf"BEGIN (RAISE EXCEPTION USING MESSAGE = '.*'|{_OPEN}); END", re.DOTALL)
 _RESTORE = "somebody deleted it: restore a backup"
 
 
@@ -625,8 +630,9 @@ class PostgresSide(_Side):
                 f" (SELECT oid FROM pg_database WHERE datname = current_database()), CAST({_HOME} AS oid)"
             )[0]
 
-    def _names(self) -> list[str]:
-        return [name for (name,) in self._ask(f"SELECT relname FROM pg_class WHERE relnamespace = {_HOME}")]
+    def _not_our_fence(self) -> list[str]:
+        found = self._ask(f"SELECT CAST(prorettype AS regtype) = 'trigger'::regtype, prosrc {_FENCE}")
+        return [f"function {_PREFIX}" for is_trigger, body in found if not (is_trigger and _OUR_FENCE.fullmatch(body))]
 
     # The fence: one function, and one trigger a table that runs for every statement, whether it finds a row or not.
     # Where others are at work it goes up, and is cleared away, one table after the other: a mover that holds one table
@@ -682,7 +688,7 @@ class PostgresSide(_Side):
         self.run(f"DROP FUNCTION IF EXISTS {_PREFIX}() CASCADE")
 
     def open_fence(self) -> None:
-        self._let_the_fence("RETURN NULL")
+        self._let_the_fence(_OPEN)
 
     def clear_fence(self) -> None:
         function = f"DROP FUNCTION IF EXISTS {_PREFIX}()"

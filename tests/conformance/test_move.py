@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -485,6 +486,63 @@ def test_a_place_that_holds_anything_is_not_empty(lived: str, other_url: str) ->
     assert rows(lived, "SELECT * FROM board_move") == []
 
 
+FOREIGN = {
+    "postgresql": {
+        "CREATE TABLE pk_tasks (id INTEGER)": "pk_tasks",
+        "CREATE SEQUENCE uq_tasks_number": "uq_tasks_number",
+        "CREATE INDEX idx_tasks_claim ON pk_tasks (id)": r"idx_tasks_claim \(on pk_tasks\)",
+        "CREATE VIEW coordinate_version AS SELECT 1 AS version_num": "coordinate_version",
+        "CREATE TYPE asks AS ENUM ('x')": "type asks",
+        "CREATE FUNCTION coordinate_number_events(bigint) RETURNS bigint LANGUAGE sql AS 'SELECT 1'": (
+            "function coordinate_number_events"
+        ),
+        "CREATE FUNCTION coordinate_fence() RETURNS integer LANGUAGE sql AS 'SELECT 1'": "function coordinate_fence",
+    },
+    "sqlite": {
+        "CREATE TABLE IDX_tasks_claim (id INTEGER)": "idx_tasks_claim",
+        "CREATE VIEW coordinate_version AS SELECT 1 AS version_num": "coordinate_version",
+        "CREATE TABLE event_feed (id INTEGER)": "event_feed",
+        "CREATE TRIGGER coordinate_fence_x BEFORE INSERT ON event_feed BEGIN SELECT 1; END": (
+            "trigger coordinate_fence_x"
+        ),
+    },
+}
+
+
+def test_every_name_that_the_board_needs_is_looked_for_before_anything_is_fenced(lived: str, other_url: str) -> None:
+    """MV-08: keys, types, functions and triggers of other programs, all in one report, as the move itself would."""
+    foreign = FOREIGN["postgresql" if is_postgres(other_url) else "sqlite"]
+    run(other_url, *foreign)
+    for dry_run in (True, False):
+        with pytest.raises(errors.CannotMove, match="in the way, of another program") as refused:
+            move.move(lived, other_url, dry_run=dry_run)
+        for named in foreign.values():
+            assert re.search(rf"[ ,]{named}[ ,;]", refused.value.message + ";"), (named, refused.value.message)
+        assert rows(lived, "SELECT * FROM board_move") == []
+
+
+def test_another_programs_sequence_makes_way(lived: str, pg_url: str, engine: str) -> None:
+    """The server names the sequence of an id otherwise where its name is taken: nothing is in the way."""
+    if engine == "sqlite":
+        run(pg_url, "CREATE TABLE events_id_seq (id INTEGER)", "CREATE SEQUENCE notes_id_seq")
+        before = told(lived, but=HELD)
+        assert move.move(lived, pg_url, dry_run=True).state == "checked"
+        assert move.move(lived, pg_url).state == "moved"
+        assert told(pg_url, but=HELD) == before
+
+
+def test_a_function_that_is_not_ours_stops_a_move_before_it_is_replaced(
+    pg_url: str, postgres_script: str | None, sqlite_url: str
+) -> None:
+    """On a board that is left, too."""
+    create_board_on_postgres(pg_url, postgres_script)
+    run(pg_url, "CREATE FUNCTION coordinate_fence() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'")
+    for dry_run in (True, False):
+        with pytest.raises(errors.CannotMove, match="function coordinate_fence in the way"):
+            move.move(pg_url, sqlite_url, dry_run=dry_run)
+    assert rows(pg_url, "SELECT prosrc FROM pg_proc WHERE proname = 'coordinate_fence'") == [("BEGIN RETURN NEW; END",)]
+
+
 @pytest.fixture
 def odd_database(postgres: Server) -> Iterator[Callable[[str], str]]:
     """Makes databases of other encodings."""
@@ -595,7 +653,10 @@ def test_an_empty_place_of_an_older_schema_is_upgraded_and_one_with_rows_is_not(
     with pytest.raises(errors.CannotMove, match="not empty: there are rows in tasks"):
         move.move(lived, other_url)
     assert migrate.current(other_url).revisions == ("0001",)
-    run(other_url, "DELETE FROM tasks")
+    run(other_url, "DELETE FROM tasks", "CREATE TABLE tokens (id INTEGER)")
+    with pytest.raises(errors.CannotMove, match="tokens in the way"):
+        move.move(lived, other_url, dry_run=True)
+    run(other_url, "DROP TABLE tokens")
     assert move.move(lived, other_url, dry_run=True).state == "checked"
     assert migrate.current(other_url).revisions == ("0001",)
     before = told(lived, but=HELD)

@@ -8,7 +8,7 @@ import pytest
 
 import coordinate
 from coordinate import errors
-from coordinate.db import knowledge, migrate
+from coordinate.db import knowledge, migrate, names
 from coordinate.db.dialect import is_postgres
 from coordinate.db.knowledge import HEAD
 from tests.migrations.catalog import alembic, catalog, create_tables, fill, path_of, run, unchanged
@@ -149,6 +149,13 @@ def test_a_key_is_an_index_too_on_postgres(pg_url: str) -> None:
     run(pg_url, "CREATE TABLE invoices (id integer CONSTRAINT pk_tasks PRIMARY KEY)")
     with unchanged(pg_url), pytest.raises(errors.NotABoard, match=r"is taken: pk_tasks \(on invoices\)"):
         migrate.upgrade(pg_url)
+
+
+def test_every_name_that_a_board_takes_is_known(db_url: str, engine: str) -> None:
+    """Whatever a migration makes: else another program's thing of that name would be met half-way."""
+    migrate.upgrade(db_url)
+    made = {row for row in run(db_url, names._FOUND[engine]) if "_id_seq" not in row[1] and "sqlite_" not in row[1]}
+    assert made == {each for each in names._needed(engine) if each[0] != "row type"}
 
 
 def test_a_name_that_only_a_later_revision_needs_is_told_in_words(db_url: str) -> None:
