@@ -280,8 +280,9 @@ class SQLite:
 
         Without a gate who has waited longer looks more often.
         """
-        started = time.monotonic()
-        self.gate.enter()
+        started, pause = time.monotonic(), 0.0001
+        if not self.gate.goes_on:
+            self.gate.enter()
         connection.be_patient(0)
         try:
             while True:
@@ -294,9 +295,13 @@ class SQLite:
                         raise
                 else:
                     return
-                if not self.gate.enter(make=True) and first:
-                    pause = 0.001 if self.gate.entered else max(0.002, 0.02 - waited / 10)
-                    time.sleep(random.uniform(0.5, 1.5) * pause)
+                if self.gate.enter(make=True) or not first:
+                    continue
+                if self.gate.entered:  # the turn of the one before us ends soon; something else may last
+                    pause = min(0.001, 1.2 * pause)
+                else:
+                    pause = max(0.002, 0.02 - waited / 10)
+                time.sleep(random.uniform(0.5, 1.5) * pause)
         finally:
             if not connection.wal:  # else a commit waits for nobody
                 connection.be_patient(self.patience)

@@ -95,6 +95,18 @@ def test_writers_without_the_queue_are_noticed(noticed: Noticed) -> None:
     noticed(lambda url: play_order(url, no_queue))
 
 
+@pytest.mark.parametrize(("seconds", "numbers"), [(60.0, 1), (0.0, 3)])
+def test_who_comes_back_within_its_turn_writes_again_and_after_it_takes_a_new_number(
+    sqlite_board: str, seconds: float, numbers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coordinate.db.gate.TURN_SECONDS", seconds)
+    made(sqlite_board).close()
+    with coordinate.connect(sqlite_board, agent="a") as c:
+        for _ in range(3):
+            c.emit(event_type="came")
+    assert int.from_bytes(queue_file(sqlite_board).read_bytes(), "little") == 1 + numbers
+
+
 @pytest.mark.parametrize("gate", ["on", "off"])
 def test_30_processes_finish_600_tasks_with_the_gate_and_without(
     gate: str, sqlite_board: str, monkeypatch: pytest.MonkeyPatch
