@@ -297,10 +297,8 @@ class SQLite:
                     return
                 if self.gate.enter(make=True) or not first:
                     continue
-                if self.gate.entered:  # the turn of the one before us ends soon; something else may last
-                    pause = min(0.001, 1.2 * pause)
-                else:
-                    pause = max(0.002, 0.02 - waited / 10)
+                # Who is first waits for the end of another's turn, which comes soon, or for something that may last.
+                pause = min(0.001, 1.2 * pause) if self.gate.entered else max(0.002, 0.02 - waited / 10)
                 time.sleep(random.uniform(0.5, 1.5) * pause)
         finally:
             if not connection.wal:  # else a commit waits for nobody

@@ -32,8 +32,8 @@ _TURNSTILE = 0  # the byte that is locked while a number is taken
 _NUMBERS = 2**32  # where the bytes of the numbers begin
 _NOBODY = 0
 STILL_SECONDS = 0.5
-# How long a turn lasts. Another process begins with cold caches and takes three times as long; so who comes back at once
-# writes again, a few times, before the next one may.
+# How long a turn lasts. Another process begins with cold caches and takes three times as long; so who comes back at
+# once writes again, a few times, before the next one may.
 TURN_SECONDS = 0.0015
 _MOST = 2**40  # then they begin anew, out of order once
 
