@@ -44,8 +44,10 @@ class MoveReport:
     """What a move did, or would do (`dry_run`): every table with its rows and its checksum, equal on both sides.
 
     `added_seconds` is how long nobody could write; so much longer run the `holds` (leases, locks, sessions' signs of
-    life) that were live when the fence went up. `state`: checked, moved, or undone. Of a board that was only checked,
-    `rows` and `bytes` (as stored) are what a move would carry, and nobody could write for about `expected_seconds`.
+    life) that were live when the fence went up. `state`: checked, moved, or undone; `already` undone, by whoever came
+    before, or by the move itself as it failed. Of a board that was only checked, `rows` and `bytes` (as stored) are
+    what a move would carry, and nobody could write for about `expected_seconds`. `inert`: the tables on which an undo
+    left a trigger of the fence, which lets everybody pass; `coordinate db doctor --repair` takes it away.
     """
 
     state: str
@@ -59,6 +61,8 @@ class MoveReport:
     added_seconds: float
     holds: int
     expected_seconds: float = 0.0
+    already: bool = False
+    inert: tuple[str, ...] = ()
 
 
 def move(
@@ -103,16 +107,19 @@ def undo(source: str, target: str | None = None) -> MoveReport:
     """Lift the fence of a board that moves, or has moved to a place where nothing has been written since.
 
     `target` is needed where the address that the board keeps does not suffice to reach it; or where an earlier move of
-    this board, which is over, left a place closed that it never finished: that is emptied and opened then. Raises
-    `InvalidState` when there is nothing to undo, or the other board was written to; `InvalidInput` when the move goes
-    elsewhere.
+    this board, which is over, left a place closed that it never finished: that is emptied and opened then. Of several
+    at once one does it; to the others, and to whoever asks again, it was done `already`, and nothing is changed. Raises
+    `InvalidState` when there never was anything to undo, or the other board was written to; `InvalidInput` when the
+    move goes elsewhere.
     """
     row = _row_of(source)
     if _begun(row):
         ends = _Ends(source, target or row.address, lambda *_: None)
         return ends.take_back(row, named=target is not None)
-    if target is not None and row is not None:
+    if target is not None:
         return _Ends(source, target, lambda *_: None).clear_what_was_left(row)
+    if row is not None and row.state == STAYED:
+        return _Ends(source, row.address, lambda *_: None).report("undone", already=True)
     raise errors.InvalidState("this board is not moving and has not moved", hint="there is nothing to undo")
 
 
@@ -156,6 +163,7 @@ class _Ends:
         self.tables: dict[str, Digest] = {}
         self.copy_seconds = self.verify_seconds = self.added = 0.0
         self.holds = 0
+        self.inert: tuple[str, ...] = ()
 
     # --- before anything is changed
 
@@ -376,8 +384,7 @@ class _Ends:
             ) from None
 
     def _fenced_at(self) -> datetime:
-        with self.source.transaction(writes=False) as tx:
-            row = tx.one("move_state")
+        row = self._source_row()
         assert row is not None
         found: datetime = row.fenced_at
         return found
@@ -480,9 +487,12 @@ class _Ends:
 
     def _is_over(self, number: str) -> bool:
         """Whether this move never began or was undone, maybe by somebody who could not empty what was being filled."""
-        with self.source.transaction(writes=False) as tx:
-            row = tx.one("move_state")
+        row = self._source_row()
         return not (_begun(row) and row.move == number)
+
+    def _source_row(self) -> Any:
+        with self.source.transaction(writes=False) as tx:
+            return tx.one("move_state")
 
     def _lift_source(self, number: str, before: str, *, gives_time: bool = True) -> bool:
         """Let the source be written again, if this move still stands there; its holds get the time back."""
@@ -490,9 +500,9 @@ class _Ends:
         def act(tx: Tx) -> bool:
             row, now = tx.one("move_state"), tx.one("clock")
             assert now is not None
-            if row is None or (row.move, row.state) != (number, before):
+            if not tx.count("move_pass", move=number, before=before, state=STAYED, opened_at=None):
                 return False
-            tx.run("move_pass", move=number, before=before, state=STAYED, opened_at=None)
+            assert row is not None
             self.source.open_fence()
             if gives_time:
                 self._give_time(self.source, row.fenced_at, now.now)
@@ -501,49 +511,70 @@ class _Ends:
         lifted = _with_writers_stopped(self.source, act, [])
         if lifted:
             self.source.clear_fence()
+            with self.source.transaction(writes=False):
+                self.inert = tuple(self.source.fences())
         return lifted
 
-    def _clear_target(self, number: str) -> None:
-        """Of a move that never opened it: nobody was ever sent there."""
+    def _clear_target(self, number: str) -> bool:
+        """Of a move that never opened it: nobody was ever sent there. Whether there was anything to clear."""
 
-        def act(tx: Tx) -> None:
+        def act(tx: Tx) -> bool:
             row = tx.one("move_state")
-            if row is not None and row.move == number and row.state in (ARRIVING, COPIED):
-                self.target.lift_fence()
-                self.target.empty_again()
-                tx.run("move_forget", move=number, before=row.state)
+            if row is None or row.move != number or row.state not in (ARRIVING, COPIED):
+                return False
+            self.target.lift_fence()
+            self.target.empty_again()
+            tx.run("move_forget", move=number, before=row.state)
+            return True
 
-        _with_writers_stopped(self.target, act)
+        return _with_writers_stopped(self.target, act)
 
     def take_back(self, row: Any, *, named: bool) -> MoveReport:
-        if row.state == MOVING and named:
-            self.refuse_another_place(row)
-        if row.state == MOVED:
-            self.refuse_itself()
-            self._withdraw_target(row)
-        lifted = self._lift_source(row.move, row.state)
+        try:
+            if row.state == MOVING and named:
+                self.refuse_another_place(row)
+            if row.state == MOVED:
+                self.refuse_itself()
+                self._withdraw_target(row)
+            lifted = self._lift_source(row.move, row.state)
+        except errors.CoordinateError:
+            lifted = False
+            if not self._is_over(row.move):  # else the place is as another undo left it, or a later move
+                raise
         if not lifted:
-            raise errors.Moving("the move went on meanwhile", hint="look again", address=self.to)
+            return self._was_overtaken(row)
         if row.state == MOVING:
             with suppress(errors.CoordinateError):  # it may be out of reach; it stays closed then
                 self._clear_target(row.move)
         return self.report("undone")
 
+    def _was_overtaken(self, row: Any) -> MoveReport:
+        """What became of a move that stood otherwise a moment ago."""
+        now = self._source_row()
+        if now is not None and now.state == STAYED:
+            return self.report("undone", already=True)
+        if _begun(now) and now.move != row.move:
+            raise _not_again(now)
+        raise errors.Moving("the move went on meanwhile", hint="run it again: it is undone from there", address=self.to)
+
     def clear_what_was_left(self, row: Any) -> MoveReport:
-        """Empty and open a place that a move of this board never finished; the board has given that move up."""
+        """Empty and open a place that a move of this board never finished; the board has given that move up, or lost
+        its record of it.
+        """
         there = self._target_row()
         if there is None or there.state not in (ARRIVING, COPIED):
+            if row is not None and row.state == STAYED and self.to == row.address:
+                return self.report("undone", already=True)
             raise errors.InvalidState(
                 f"this board is not moving, and no move left anything unfinished at {self.to}",
                 hint="there is nothing to undo",
             )
-        if there.move != row.move and there.address != self.from_:
+        if (row is None or there.move != row.move) and there.address != self.from_:
             raise errors.InvalidState(
                 f"what is unfinished at {self.to} comes from another board, {there.address}",
                 hint="name that one: coordinate db move --undo --from THAT --to THIS; nothing was changed",
             )
-        self._clear_target(there.move)
-        return self.report("undone")
+        return self.report("undone", already=not self._clear_target(there.move))
 
     def _withdraw_target(self, row: Any) -> None:
         """Close the target for good, if it still is what came: whoever was sent there is sent back."""
@@ -596,7 +627,7 @@ class _Ends:
         seconds = round(rows / ROWS_PER_SECOND, 1)
         return replace(self.report("checked"), rows=rows, bytes=stored, expected_seconds=seconds)
 
-    def report(self, state: str) -> MoveReport:
+    def report(self, state: str, *, already: bool = False) -> MoveReport:
         return MoveReport(
             state=state,
             source=self.from_,
@@ -608,6 +639,8 @@ class _Ends:
             verify_seconds=round(self.verify_seconds, 3),
             added_seconds=round(self.added, 3),
             holds=self.holds,
+            already=already,
+            inert=self.inert,
         )
 
 

@@ -96,6 +96,9 @@ class Side(Protocol):
     def clear_fence(self) -> None:
         """Take away what an opened fence left. Outside of a transaction; what cannot be had now stays."""
 
+    def fences(self) -> dict[str, bool]:
+        """The tables on which something of a fence stands, and whether it refuses every change."""
+
     def settle(self) -> None:
         """See that every event has its position. Outside of a transaction, on a fenced board."""
 
@@ -267,6 +270,7 @@ class _Side:
 # --- SQLite -----------------------------------------------------------------------------------------------------------
 
 _SHAPE = "'%Y-%m-%dT%H:%M:%fZ'"
+_VERBS = ("INSERT", "UPDATE", "DELETE")
 _FENCES = f"type = 'trigger' AND name GLOB '{_PREFIX}_*'"
 
 
@@ -309,7 +313,7 @@ class SQLiteSide(_Side):
     def raise_fence(self, sentence: str, tables: Sequence[str] = FENCED) -> None:
         self.lift_fence()
         for table in tables:
-            for verb in ("INSERT", "UPDATE", "DELETE"):
+            for verb in _VERBS:
                 self.run(
                     f"CREATE TRIGGER {_PREFIX}_{table}_{verb.lower()} BEFORE {verb} ON {table}"
                     f" BEGIN SELECT RAISE(ABORT, {_quoted(sentence)}); END"
@@ -324,6 +328,10 @@ class SQLiteSide(_Side):
         self.lift_fence()
 
     def clear_fence(self) -> None: ...
+
+    def fences(self) -> dict[str, bool]:
+        found = self._ask(f"SELECT tbl_name, count(*) FROM sqlite_master WHERE {_FENCES} GROUP BY tbl_name ORDER BY 1")
+        return {table: triggers == len(_VERBS) for table, triggers in found}
 
     # Rows.
 
@@ -668,12 +676,9 @@ class PostgresSide(_Side):
 
     def raise_fence(self, sentence: str, tables: Sequence[str] = FENCED) -> None:
         self._let_the_fence(f"RAISE EXCEPTION USING MESSAGE = {_quoted(sentence)}")
-        there = self._ask(
-            f"SELECT c.relname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid AND c.relnamespace = {_HOME}"
-            f" WHERE t.tgname = '{_PREFIX}'"
-        )
+        there = self.fences()
         for table in tables:
-            if (table,) not in there:
+            if table not in there:
                 self.run(
                     f"CREATE TRIGGER {_PREFIX} BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON {table}"
                     f" FOR EACH STATEMENT EXECUTE FUNCTION {_PREFIX}()"
@@ -709,6 +714,15 @@ class PostgresSide(_Side):
         except (errors.CoordinateError, self.engine.driver_error):  # the function, while a table's trigger needs it
             return False
         return True
+
+    def fences(self) -> dict[str, bool]:
+        found = self._ask(
+            "SELECT c.relname, t.tgenabled <> 'D' AND strpos(p.prosrc, $1) = 0 FROM pg_trigger t"
+            f" JOIN pg_class c ON c.oid = t.tgrelid AND c.relnamespace = {_HOME} JOIN pg_proc p ON p.oid = t.tgfoid"
+            f" WHERE t.tgname = '{_PREFIX}' ORDER BY 1",
+            f"BEGIN {_OPEN}; END",
+        )
+        return dict(found)
 
     def settle(self) -> None:
         deadline = time.monotonic() + FENCE_SECONDS

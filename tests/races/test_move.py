@@ -25,12 +25,14 @@ from tests.races.arena import (
     Noticed,
     assert_sound,
     change,
+    cut,
     dispatch_many,
     kill_myself,
     rows,
     run,
     setting_up,
 )
+from tests.tables import nothing_changes
 
 pytestmark = pytest.mark.race
 
@@ -142,19 +144,21 @@ def test_without_the_fence_the_race_is_lost(noticed: Noticed, engine: str, postg
         verify = move._Ends._verify
         move._Ends._verify = lambda self: (time.sleep(0.3), verify(self))  # type: ignore
 
-    @contextmanager
-    def place() -> Iterator[str]:
-        if engine == "postgresql":
-            yield str(tmp_path / f"there-{random.random()}.db")
-        else:
-            with postgres.schema() as url:
-                yield url
-
     def play(url: str) -> None:
-        with place() as target:
+        with places(postgres, tmp_path, engine) as target:
             played(url, address_of(target), weakness=no_fence)
 
     noticed(play)
+
+
+@contextmanager
+def places(postgres: Server, tmp_path: Path, engine: str) -> Iterator[str]:
+    """An empty place on the other engine, for each play."""
+    if engine == "postgresql":
+        yield str(tmp_path / f"there-{random.random()}.db")
+    else:
+        with postgres.schema() as url:
+            yield url
 
 
 def address_of(url: str) -> str:
@@ -186,6 +190,51 @@ def test_of_two_movers_one_wins(board_url: str, other_url: str, postgres: Server
     (winner,) = [target for state, target in answers if state == "won"]
     assert told(winner, but=HELD) == before
     assert rows(board_url, "SELECT state FROM board_move") == [("moved",)]
+
+
+def undone_twice(url: str, target: str, *, moved: bool, weakness: Callable[[], None] | None = None) -> None:
+    """Two who undo one move at once, and one who comes after them: it is undone once, and all of them are told so."""
+    with setting_up(url, "alice") as c:
+        dispatch_many(c, 3)
+        c.claim_next(role="worker")
+        c.tail_events(after=0)
+    before = told(url)
+    (ended,) = run([lambda go: move.move(url, target)], weakness=None if moved else killed_at("_copy", "after"))
+    assert moved or ended == KILLED
+
+    def undoing(go: Go) -> tuple[str, bool, int]:
+        go()
+        report = move.undo(url)
+        return report.state, report.already, report.holds
+
+    answers = run([undoing, undoing], weakness=weakness)
+    assert [state for state, *_ in answers] == ["undone", "undone"]
+    assert sorted(already for _, already, _ in answers) == [False, True]
+    assert sorted(holds for *_, holds in answers)[0] == 0, "the time was given back once"
+    after = told(url)
+    with nothing_changes(url):
+        late = move.undo(url)
+    assert (late.state, late.already) == ("undone", True)
+    assert {table for table in after if after[table] != before[table]} <= {table for table, _ in HELD}
+    with setting_up(url, "alice") as c:
+        c.dispatch(title="goes on", role="worker")
+
+
+@pytest.mark.parametrize("moved", [True, False])
+def test_of_two_undos_one_lifts_the_fence_and_both_say_so(board_url: str, other_url: str, moved: bool) -> None:
+    undone_twice(board_url, address_of(other_url), moved=moved)
+
+
+def test_two_undos_that_do_not_ask_where_the_move_stands_are_noticed(
+    noticed: Noticed, postgres: Server, tmp_path: Path, engine: str
+) -> None:
+    guard = cut("move_pass", r" AND \S+ = :before")
+
+    def play(url: str) -> None:
+        with places(postgres, tmp_path, engine) as target:
+            undone_twice(url, address_of(target), moved=False, weakness=guard)
+
+    noticed(play)
 
 
 # After the commit of each step that writes; before a commit nothing of the step has happened, so that twice is enough.
