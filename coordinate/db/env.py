@@ -3,8 +3,9 @@
 On SQLite one BEGIN IMMEDIATE reaches from reading the version to the last statement, so a failure leaves nothing and
 of many at once one migrates and the others find it done. Foreign keys are off meanwhile (a table rebuild would empty
 the child tables) and checked before the commit. On Postgres a session's advisory lock is polled, committing after each
-try, since a blocking wait would deadlock with CREATE INDEX CONCURRENTLY; each revision is its own transaction, and
-`lock_timeout` makes it give up rather than queue everybody behind it.
+try, since a blocking wait would deadlock with CREATE INDEX CONCURRENTLY; each revision is its own transaction (unless
+a last step is to be seen with them or not at all), and `lock_timeout` makes it give up rather than queue everybody
+behind it.
 
 Verbs that only look (`current`, `check`, `history`) create nothing and take no lock.
 """
@@ -181,7 +182,8 @@ def _migrate_postgres(context: Any, verb: str, connection: Connection, ours: dia
         return
     _wait_for_turn(connection)
     try:
-        _migrate_on(context, verb, connection, where, transaction_per_migration=True)
+        alone = context.config.attributes.get("last") is None
+        _migrate_on(context, verb, connection, where, transaction_per_migration=alone)
         connection.commit()
     finally:
         # The lock ends with the session in any case; this is for a pooler that keeps it.
@@ -221,6 +223,8 @@ def _migrate_on(
         context.run_migrations()
         if verb == "downgrade" and not migration.get_current_heads():
             connection.execute(text(f"DROP TABLE IF EXISTS {schema.VERSION_TABLE}"))
+        if last := context.config.attributes.get("last"):
+            last(_driver(connection))
 
 
 def _refuse_what_is_not_ours(

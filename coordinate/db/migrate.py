@@ -68,16 +68,23 @@ def scripts() -> Path:
     raise errors.CoordinateError("the migrations are missing from this installation", hint="install it again")
 
 
-def upgrade(target: str, revision: str = "head") -> Upgraded:
+def upgrade(target: str, revision: str = "head", *, last: Callable[[Any], None] | None = None) -> Upgraded:
     """Bring a database to a revision (default: the newest). At head already it does nothing.
 
     Of several at once one does it and the others find it done. A SQLite board with something in it is backed up first.
-    Raises `SchemaAhead`, `NotABoard`, `MigrationBlocked` (with the backends in the way), `PermissionDenied`.
+    `last` acts on the driver's connection in the end, unless the database stands at head: then all is one transaction,
+    and nobody sees the one without the other. Raises `SchemaAhead`, `NotABoard`, `MigrationBlocked` (with the backends
+    in the way), `PermissionDenied`.
     """
+
+    def act(config: Config) -> None:
+        config.attributes["last"] = last
+        command.upgrade(config, revision)
+
     standing = current(target, missing_ok=True)
     if standing.at_head and revision in ("head", knowledge.HEAD):
         return Upgraded(standing.database, knowledge.HEAD, knowledge.HEAD, None, standing.fence)
-    return _moved(target, standing, lambda config: command.upgrade(config, revision))
+    return _moved(target, standing, act)
 
 
 def downgrade(target: str, revision: str) -> Upgraded:

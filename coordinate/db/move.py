@@ -160,6 +160,9 @@ class _Ends:
                     field="to",
                 )
         self.progress = progress
+        # Whether this mover may lift the fence when it ends: it raised it, or has been the one who fills the target.
+        # Whoever goes on with a move may do so beside a mover that lives, and until then only waits for it.
+        self.is_ours = False
         self.tables: dict[str, Digest] = {}
         self.copy_seconds = self.verify_seconds = self.added = 0.0
         self.holds = 0
@@ -265,7 +268,7 @@ class _Ends:
 
     def carry(self, row: Any, *, begun: bool) -> MoveReport:
         """From wherever the two rows say that it stands, to its end."""
-        there = self._target_row()
+        there = self._row_there(row) if begun else self._target_row()
         same = begun and there is not None and there.move == row.move
         match row.state if begun else None, there.state if same else None:
             case (None, None) | (fence.MOVING, None | fence.ARRIVING | fence.COPIED):
@@ -283,13 +286,13 @@ class _Ends:
                 raise _not_again(row)
             case here, other:
                 raise _contradiction(here, other, self.to)
-        self._make_target()
-        number = row.move if same else secrets.token_hex(8)
+        number = row.move if begun else secrets.token_hex(8)
+        self.is_ours = not begun
         try:
             if not same:
                 self._close_target(number, row)
-                self._fence_source(number, row)
             if not (same and there.state == COPIED):
+                self._fence_source(number, row)  # also when it goes on: not all of it may be up
                 self._claim_target(number, row)
                 self.source.settle()
                 self._copy(number)
@@ -297,8 +300,7 @@ class _Ends:
             self._send_on(number)
         except BaseException as error:
             # Where another mover is at it, the fence is that one's.
-            taken = isinstance(error, errors.Moving) or (begun and isinstance(error, errors.Busy))
-            self._give_up(number, lifts=not taken)
+            self._give_up(number, lifts=self.is_ours and not isinstance(error, errors.Moving))
             raise
         return self._open(number)
 
@@ -308,13 +310,20 @@ class _Ends:
         with self.target.transaction(writes=False) as tx:
             return tx.one("move_state") if board_move.name in self.target.tables() else None
 
-    def _make_target(self) -> None:
-        self.target.make_room(dry_run=False)
-        migrate.upgrade(self.target_url)
+    def _row_there(self, row: Any) -> Any:
+        """Of a move that was begun: None where its new place is to be made again."""
+        try:
+            there = self._target_row()
+        except errors.NoBoard as error:  # nothing is there, in which one could be made
+            raise _gone(row, error.message) from None
+        if there is None and row.state == MOVED:
+            raise _gone(row, "no board that came from here is there")
+        return there
 
     def _close_target(self, number: str, before: Any) -> None:
-        """Nobody may write there from before the source is fenced. The source notes first which move that is, as one
-        that was given up: so whoever is killed in between left a board that works, and a place that it knows again.
+        """Nobody may write there from before the source is fenced, nor before: where no board is yet, the transaction
+        that makes it closes it. The source notes first which move that is, as one that was given up: so whoever is
+        killed in between left a board that works, and a place that it knows again.
         """
 
         def note(tx: Tx) -> None:
@@ -326,7 +335,24 @@ class _Ends:
 
         if not _begun(before):
             _with_writers_stopped(self.source, note, [])
+        self._make_target(number, before)
         self._claim_target(number, before)
+
+    def _make_target(self, number: str, before: Any) -> None:
+        """Make the place, or bring it to head, and close it in the same transaction: those who wait for a board there
+        never find an open one.
+        """
+
+        def close(connection: Any) -> None:
+            with self.target.joined(connection) as tx:
+                self.target.stop_writers(FENCED)
+                self._close(tx, number, before)
+
+        self.target.make_room(dry_run=False)
+        try:
+            migrate.upgrade(self.target_url, last=close)
+        except errors.Busy as busy:
+            raise self.target.in_the_way(busy, readers=True) from None
 
     def _fence_source(self, number: str, before: Any) -> None:
         """The step that decides between two movers; once it is over nothing changes on the source.
@@ -359,21 +385,24 @@ class _Ends:
                 _with_writers_stopped(self.source, fence, tables)
         except BaseException:
             # Whoever is in the way may hold rows too: no time is given back for the little that was lost.
-            with suppress(errors.CoordinateError):
-                self._lift_source(number, MOVING, gives_time=False)
+            if self.is_ours:
+                with suppress(errors.CoordinateError):
+                    self._lift_source(number, MOVING, gives_time=False)
             raise
 
-    def _claim_target(self, number: str, before: Any) -> None:
-        def act(tx: Tx) -> None:
-            row = tx.one("move_state")
-            self._still(row is None or (row.move, row.state) != (number, COPIED))  # another mover has filled it
-            if found := self._occupied(tx, [number, *([before.move] if before is not None else [])]):
-                raise errors.NotEmpty(f"{self.to}: {'; '.join(found)}", hint="name an empty place; nothing was changed")
-            tx.run("move_begin", move=number, state=ARRIVING, address=self.from_, fenced_at=self._fenced_at())
-            self.target.raise_fence(sentence(ARRIVING, self.from_))
+    def _close(self, tx: Tx, number: str, before: Any) -> None:
+        """Within one transaction of the target, whose writers are stopped: what they were quicker with is seen."""
+        row = tx.one("move_state")
+        self._still(row is None or (row.move, row.state) != (number, COPIED))  # another mover has filled it
+        if found := self._occupied(tx, [number, *([before.move] if before is not None else [])]):
+            hint = "coordinate db move --undo opens the old board" if _begun(before) else "name an empty place"
+            raise errors.NotEmpty(f"{self.to}: {'; '.join(found)}", hint=f"{hint}; nothing was changed")
+        tx.run("move_begin", move=number, state=ARRIVING, address=self.from_, fenced_at=self._fenced_at())
+        self.target.raise_fence(sentence(ARRIVING, self.from_))
 
+    def _claim_target(self, number: str, before: Any) -> None:
         try:
-            _with_writers_stopped(self.target, act)
+            _with_writers_stopped(self.target, lambda tx: self._close(tx, number, before))
         except (errors.Busy, errors.MigrationBlocked) as error:
             if not _begun(before):
                 raise
@@ -392,20 +421,24 @@ class _Ends:
     def _copy(self, number: str) -> None:
         """Fill the target in one transaction: whoever looks sees nothing or all of it."""
         started = time.monotonic()
-        with self.source.transaction(writes=False), self.target.transaction(writes=True) as tx:
-            self.target.stop_writers(FENCED)
+
+        def fill(tx: Tx) -> None:
             self._still(tx.count("move_pass", move=number, before=ARRIVING, state=COPIED, opened_at=None))
+            self.is_ours = True
             self.target.open_fence()  # for this transaction alone, whose last step raises it again
             self.target.empty()
             later = self.target.strip()
-            for table in TABLES:
-                for rows, size in self.target.write(table, self.source.pages(table)):
-                    self.progress("copy", table.name, rows, size)
-                if has_mark(table):
-                    self.target.set_mark(table, self.source.mark(table))
+            with self.source.transaction(writes=False):
+                for table in TABLES:
+                    for rows, size in self.target.write(table, self.source.pages(table)):
+                        self.progress("copy", table.name, rows, size)
+                    if has_mark(table):
+                        self.target.set_mark(table, self.source.mark(table))
             for statement in later:
                 self.target.run(statement)
             self.target.raise_fence(sentence(COPIED, self.from_))
+
+        _with_writers_stopped(self.target, fill)
         self.copy_seconds = time.monotonic() - started
 
     def _verify(self) -> None:
@@ -424,6 +457,7 @@ class _Ends:
                     differ.append(f"{table.name} ({here.rows} rows here, {there.rows} there)")
         self.verify_seconds = time.monotonic() - started
         if differ:
+            self.is_ours = True  # no mover can go on with it
             raise errors.CopyDiffers(
                 f"the copy at {self.to} is not equal: {', '.join(differ)}",
                 hint="the board stays where it is; somebody changed the copy, or this is a fault: please report it",
@@ -534,6 +568,7 @@ class _Ends:
             if row.state == MOVING and named:
                 self.refuse_another_place(row)
             if row.state == MOVED:
+                self._row_there(row)
                 self.refuse_itself()
                 self._withdraw_target(row)
             lifted = self._lift_source(row.move, row.state)
@@ -645,18 +680,20 @@ class _Ends:
 
 
 def _with_writers_stopped(side: Side, act: Callable[[Tx], R], tables: Sequence[str] = FENCED) -> R:
-    """Act while nobody writes to these tables, and no other mover acts. It waits for running writers, two seconds at a
-    time: others queue up behind it.
+    """Act while nobody writes to these tables, and no other mover acts. It waits for running writers, and for readers
+    where it locks them out, two seconds at a time: others queue up behind it.
     """
     deadline = time.monotonic() + sides.FENCE_SECONDS
     while True:
+        stopped = False
         try:
             with side.transaction(writes=True) as tx:
                 side.stop_writers(tables)
+                stopped = True
                 return act(tx)
         except errors.Busy as busy:
             if time.monotonic() > deadline:
-                raise side.in_the_way(busy) from None
+                raise side.in_the_way(busy, readers=stopped) from None
         time.sleep(random.uniform(0.2, 1.0))
 
 
@@ -675,6 +712,18 @@ def _contradiction(here: object, there: object, place: str) -> errors.NotABoard:
         f"the records of this move contradict each other: it is {here} here and {there} at {place}",
         hint="a newer coordinate wrote them, or somebody by hand, or one side was restored; nothing was changed",
     )
+
+
+def _gone(row: Any, said: str) -> errors.InvalidState:
+    """The other place of a move that was begun is not there any more."""
+    if row.state == MOVING:
+        hint = "coordinate db move --undo opens this board again; nothing was changed"
+    else:
+        hint = (
+            "what was written there is nowhere else: bring that database back, from its backup if need be, or name"
+            " where it is now with --to; nothing was changed"
+        )
+    return errors.InvalidState(f"{sentence(row.state, row.address)}, and that is gone: {said}", hint=hint)
 
 
 def _not_again(row: Any) -> errors.CoordinateError:

@@ -76,14 +76,17 @@ class Side(Protocol):
     def transaction(self, *, writes: bool) -> Any:
         """One transaction over a connection of its own: committed at the end, rolled back on an error of ours."""
 
+    def joined(self, connection: Any) -> Any:
+        """A transaction that somebody else began and ends, over a connection of the driver's."""
+
     def stop_writers(self, tables: Sequence[str], *, wait: bool = True) -> None:
         """Let running writers of these tables finish, and hold up new ones, and movers, until the transaction ends.
 
         Without `wait` it raises `Busy` at once when one is running.
         """
 
-    def in_the_way(self, error: errors.CoordinateError) -> errors.CoordinateError:
-        """Who did not let go when `stop_writers` gave up. Outside of a transaction."""
+    def in_the_way(self, error: errors.CoordinateError, *, readers: bool) -> errors.CoordinateError:
+        """Who did not let go of the tables; `readers` too, where these were locked out. Outside of a transaction."""
 
     def fenced_together(self) -> list[list[str]]:
         """The tables to be fenced while writers are about, in the groups that one transaction each can fence."""
@@ -219,6 +222,14 @@ class _Side:
             if writes:
                 engine.leave()
 
+    @contextmanager
+    def joined(self, connection: Any) -> Iterator[Tx]:
+        self._connection = connection
+        try:
+            yield Tx(self.database, connection)
+        except self.engine.driver_error as error:
+            raise self._in_our_words(error) from error
+
     def _begin(self, *, writes: bool) -> None:
         raise NotImplementedError
 
@@ -263,7 +274,7 @@ class _Side:
         """What bears the name of the fence, and is another's: it would be replaced, and taken away with it."""
         raise NotImplementedError
 
-    def in_the_way(self, error: errors.CoordinateError) -> errors.CoordinateError:
+    def in_the_way(self, error: errors.CoordinateError, *, readers: bool) -> errors.CoordinateError:
         return error
 
 
@@ -653,22 +664,24 @@ class PostgresSide(_Side):
     def fenced_together(self) -> list[list[str]]:
         return [[table] for table in FENCED]
 
-    def in_the_way(self, error: errors.CoordinateError) -> errors.CoordinateError:
+    def in_the_way(self, error: errors.CoordinateError, *, readers: bool) -> errors.CoordinateError:
         with self.transaction(writes=False):
             found = self._ask(
                 "SELECT DISTINCT l.pid, a.state, a.application_name FROM pg_locks l"
                 f" JOIN pg_class c ON c.oid = l.relation AND c.relnamespace = {_HOME} AND c.relname = ANY ($1)"
                 " LEFT JOIN pg_stat_activity a ON a.pid = l.pid WHERE l.granted AND l.pid <> pg_backend_pid()"
-                " AND l.mode NOT IN ('AccessShareLock', 'RowShareLock')"
+                " AND ($3 OR l.mode NOT IN ('AccessShareLock', 'RowShareLock'))"
                 " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
                 " AND (a.xact_start IS NULL OR a.xact_start < clock_timestamp() - make_interval(secs => $2))"
                 " ORDER BY 1",
-                [*FENCED, "board_move"],
+                [*names.of_a_board("postgresql"), VERSION_TABLE],
                 _LOCK_SECONDS - 0.5,
+                readers,
             )
         who = [f"{pid} ({', '.join(filter(None, (state, name))) or 'another role'})" for pid, state, name in found]
         return errors.MigrationBlocked(
-            "the move could not stop the board's writers: one does not end its transaction; in the way:"
+            f"the move could not have the tables of {self.engine.describe()} to itself: a"
+            f" {'reader or writer' if readers else 'writer'} does not end its transaction; in the way:"
             f" backend {', backend '.join(who) or 'gone meanwhile'}",
             hint="nothing was changed; end that transaction (pg_stat_activity tells whose), then run it again",
             blocked_by=[str(row[0]) for row in found],

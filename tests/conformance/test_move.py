@@ -10,7 +10,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +21,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 import coordinate
 from coordinate import Coordinator, errors, service
-from coordinate.db import dialect, doctor, migrate, move, sides
+from coordinate.db import dialect, doctor, knowledge, migrate, move, sides
 from coordinate.db.sides import TABLES, columns_of, holds
 from tests.conftest import create_board_on_postgres
 from tests.postgres import Server, nobody, url_with_database, with_user
@@ -559,7 +559,7 @@ def odd_database(postgres: Server) -> Iterator[Callable[[str], str]]:
 
         yield make
         for name in made:
-            admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+            admin.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
 
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
@@ -1124,3 +1124,99 @@ def test_a_place_that_a_move_never_finished_is_cleared(
     assert rows(other_url, "SELECT state FROM board_move") == []
     assert_as_it_was_made(other_url)
     assert move.move(third_url, other_url).state == "moved"
+
+
+def test_a_move_whose_new_place_is_gone_says_so_and_undo_opens_the_board(
+    board_url: str, engine: str, odd_database: Callable[[str], str], postgres: Server, tmp_path: Path
+) -> None:
+    """MV-08: a file is made anew; a database is not for a move to make. Undone, or gone on with, nothing is lost."""
+    board = as_owner(board_url)
+    there = str(tmp_path / "new.db") if engine == "postgresql" else odd_database("UTF8")
+
+    def goes() -> None:
+        if engine == "postgresql":
+            Path(there).unlink()
+        else:
+            run(postgres.url, f"DROP DATABASE {conninfo_to_dict(there)['dbname']}")
+
+    with coordinate.connect(board, agent="alice") as c:
+        c.dispatch(title="first", role="worker")
+        killed_while_it_copied(board, there)
+        goes()
+        if engine == "sqlite":
+            with pytest.raises(errors.InvalidState, match=r"is moving to .* that is gone") as refused:
+                move.move(board, None, resume=True)
+            assert "--undo" in refused.value.hint
+        assert move.undo(board).state == "undone"
+        c.dispatch(title="open again", role="worker")
+    if engine == "sqlite":
+        run(postgres.url, f"CREATE DATABASE {conninfo_to_dict(there)['dbname']} TEMPLATE template0")
+    killed_while_it_copied(board, there)
+    if engine == "postgresql":
+        goes()
+    assert move.move(board, None, resume=True).state == "moved"
+    assert rows(there, "SELECT count(*) FROM tasks") == [(2,)]
+    goes()
+    for act in (lambda: move.move(board, None, resume=True), lambda: move.undo(board)):
+        with pytest.raises(errors.InvalidState, match=r"has moved to .* that is gone"):
+            act()
+    assert rows(board, "SELECT state FROM board_move") == [("moved",)]
+
+
+def test_a_reader_that_does_not_end_at_the_new_place_is_named(
+    sqlite_url: str, pg_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PG-12, for a move: filling the place and opening it lock readers out too."""
+    monkeypatch.setattr(sides, "FENCE_SECONDS", 0.5)
+    monkeypatch.setattr(sides, "_LOCK_SECONDS", 1)
+    migrate.upgrade(sqlite_url)
+    open_ = move._Ends._open
+
+    @contextmanager
+    def reader() -> Iterator[None]:
+        with closing(connect(pg_url)) as idle:
+            idle.execute("BEGIN")
+            idle.execute("SELECT * FROM counters")
+            with pytest.raises(errors.MigrationBlocked, match="reader or writer does not end") as refused:
+                yield
+            assert str(ask(idle, "SELECT pg_backend_pid()")[0][0]) in refused.value.facts["blocked_by"]
+
+    def opens(ends: Any, number: str) -> None:
+        with reader():
+            open_(ends, number)
+        raise KeyboardInterrupt
+
+    migrate.upgrade(pg_url)
+    with reader():
+        move.move(sqlite_url, pg_url)
+    with monkeypatch.context() as late, pytest.raises(KeyboardInterrupt):
+        late.setattr(move._Ends, "_open", opens)
+        move.move(sqlite_url, pg_url)
+    assert move.move(sqlite_url, None, resume=True).state == "moved"
+
+
+def test_whoever_was_quicker_at_the_new_place_is_told_of(
+    board_url: str, other_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MV-08: it was empty when it was looked at, of an older schema or at head, and stays as it is."""
+    board_url = as_owner(board_url)
+    close = move._Ends._close_target
+    task = (
+        "INSERT INTO tasks (id, number, title, status, role_boundary, created_at, updated_at) VALUES"
+        " ('TASK-1', 1, 't', 'TODO', 'w', '2030-01-01T00:00:00.000Z', '2030-01-01T00:00:00.000Z')"
+    )
+
+    def late(ends: Any, *arguments: Any) -> None:
+        run(other_url, task)
+        close(ends, *arguments)
+
+    monkeypatch.setattr(move._Ends, "_close_target", late)
+    for revision in ("0001", knowledge.HEAD):
+        migrate.upgrade(other_url, revision)
+        with pytest.raises(errors.NotEmpty, match="rows in tasks"):
+            move.move(board_url, other_url)
+        assert migrate.current(other_url).revisions == (revision,)
+        run(other_url, "DELETE FROM tasks")
+    for url in (board_url, other_url):
+        with coordinate.connect(url, agent="eve") as c:
+            c.dispatch(title="open", role="worker")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,7 +17,7 @@ import pytest
 
 import coordinate
 from coordinate import errors
-from coordinate.db import move, sides
+from coordinate.db import migrate, move, sides
 from tests.conformance.test_move import HELD, told
 from tests.conftest import create_board_on_postgres
 from tests.postgres import Server
@@ -237,8 +240,124 @@ def test_two_undos_that_do_not_ask_where_the_move_stands_are_noticed(
     noticed(play)
 
 
+def test_whoever_waits_for_the_new_place_finds_it_when_it_is_the_board(board_url: str, other_url: str) -> None:
+    """MV-07, MV-08: it is made and closed at once, so that nobody who waits for a board there works on an empty one."""
+    first_of_the_waiting(board_url, other_url)
+
+
+def test_a_place_that_is_made_first_and_closed_then_is_noticed(
+    noticed: Noticed, engine: str, postgres: Server, tmp_path: Path
+) -> None:
+    def made_open() -> None:
+        upgrade = migrate.upgrade
+        migrate.upgrade = lambda target, last: upgrade(target)  # type: ignore
+
+    def play(url: str) -> None:
+        with places(postgres, tmp_path, engine) as target:
+            first_of_the_waiting(url, target, weakness=made_open)
+
+    noticed(play)
+
+
+def first_of_the_waiting(url: str, target: str, *, weakness: Callable[[], None] | None = None) -> None:
+    with setting_up(url) as c:
+        dispatch_many(c, 3)
+
+    def writer(go: Go) -> str:
+        go()
+        while True:
+            try:
+                with coordinate.connect(target, agent="waits") as c:
+                    return c.dispatch(title="Goes on", role="worker").task.id
+            except (errors.NoBoard, errors.SchemaBehind, errors.Moving):
+                continue
+
+    def moves(go: Go) -> str:
+        go()
+        return move.move(url, target).state
+
+    assert run([moves, writer, writer], weakness=weakness, seconds=30)[0] == "moved"
+    assert rows(target, "SELECT min(number), max(number) FROM tasks WHERE title = 'Goes on'") == [(4, 5)]
+
+
+def test_a_resume_that_is_interrupted_while_it_waits_leaves_the_living_mover_alone(
+    board_url: str, other_url: str
+) -> None:
+    """MV-08: a second mover lifts no fence before it is the one who fills the new place."""
+    interrupted_beside(board_url, other_url)
+
+
+def test_a_fence_that_anybody_lifts_is_noticed(noticed: Noticed, engine: str, postgres: Server, tmp_path: Path) -> None:
+    def anybodys() -> None:
+        sides.FENCE_SECONDS, sides._LOCK_SECONDS = 0.1, 0.1  # type: ignore  # who lifts it then waits in vain
+        give_up = move._Ends._give_up
+        move._Ends._give_up = lambda self, number, lifts: give_up(self, number, lifts=True)  # type: ignore
+
+    def play(url: str) -> None:
+        with places(postgres, tmp_path, engine) as target:
+            interrupted_beside(url, target, weakness=anybodys)
+
+    noticed(play)
+
+
+def interrupted_beside(url: str, target: str, *, weakness: Callable[[], None] | None = None) -> None:
+    with setting_up(url) as c:
+        dispatch_many(c, 3)
+    begun, over = FORK.Event(), FORK.Event()
+
+    def lives(go: Go) -> str:
+        def copying(*_: object) -> None:
+            begun.set()
+            over.wait(30)
+
+        return move.move(url, target, progress=copying).state
+
+    def waits(go: Go) -> str:
+        claim = move._Ends._claim_target
+
+        def interrupted(self: Any, *arguments: Any) -> None:
+            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+            claim(self, *arguments)
+
+        move._Ends._claim_target = interrupted  # type: ignore[method-assign]
+        begun.wait(30)
+        try:
+            return move.move(url, None, resume=True).state
+        except KeyboardInterrupt:
+            return "interrupted"
+        finally:
+            over.set()
+
+    assert run([lives, waits], weakness=weakness) == ["moved", "interrupted"]
+    assert rows(url, "SELECT state FROM board_move") == [("moved",)]
+
+
+def test_a_board_whose_fence_was_not_up_when_its_mover_was_killed_is_fenced_before_it_goes_on(
+    board_url: str, other_url: str
+) -> None:
+    """MV-08: the record says that it moves already; whoever works there still is stopped before anything is copied."""
+    with setting_up(board_url) as c:
+        dispatch_many(c, 3)
+    (answer,) = run([lambda go: move.move(board_url, other_url)], weakness=killed_at("_fence_source", "after"))
+    assert answer == KILLED
+    seen = []
+    with setting_up(board_url, "alice") as c:
+        c.dispatch(title="the fence is not up yet", role="worker")
+
+        def look(doing: str, *_: object) -> None:
+            seen.append(doing)
+            with pytest.raises(errors.Moving):
+                c.dispatch(title="x", role="worker")
+
+        assert move.move(board_url, None, resume=True, progress=look).state == "moved"
+    assert seen
+    assert rows(other_url, "SELECT count(*) FROM tasks") == [(4,)]
+
+
 # After the commit of each step that writes; before a commit nothing of the step has happened, so that twice is enough.
 POINTS = [
+    ("_make_target", "before"),
+    ("_make_target", "after"),
     ("_close_target", "after"),
     ("_fence_source", "before"),
     ("_fence_source", "after"),
@@ -255,11 +374,12 @@ def killed_at(step: str, moment: str) -> Callable[[], None]:
 
     def weaken() -> None:
         now = [""]
-        perform, transaction = getattr(move._Ends, step), sides._Side.transaction
+        perform, transaction, joined = getattr(move._Ends, step), sides._Side.transaction, sides._Side.joined
 
         def performing(self: Any, *arguments: Any) -> Any:
             now[0] = step
             answer = perform(self, *arguments)
+            die("after")  # where the transaction was not its own
             now[0] = ""
             return answer
 
@@ -276,8 +396,15 @@ def killed_at(step: str, moment: str) -> Callable[[], None]:
             if writes:
                 die("after")
 
+        @contextmanager
+        def watched_in_anothers(self: Any, connection: Any) -> Iterator[Any]:
+            with joined(self, connection) as tx:
+                yield tx
+            die("before")
+
         setattr(move._Ends, step, performing)
         sides._Side.transaction = watched  # type: ignore[method-assign]
+        sides._Side.joined = watched_in_anothers  # type: ignore[method-assign]
 
     return weaken
 
@@ -321,12 +448,13 @@ def test_a_mover_killed_anywhere_leaves_one_board_and_the_next_run_ends_it(
 def a_board(
     engine: str, postgres: Server, template: Path, script: str | None, folder: Path
 ) -> Iterator[tuple[str, str]]:
-    """A board, and an empty one on the other engine."""
+    """A board, and an empty place on the other engine."""
     folder.mkdir()
     file = str(shutil.copy(template, folder / "board.db"))
     with postgres.schema() as schema:
-        create_board_on_postgres(schema, script)
-        url, target = (file, schema) if engine == "sqlite" else (schema, file)
+        url, target = (file, schema) if engine == "sqlite" else (schema, str(folder / "new.db"))
+        if engine == "postgresql":
+            create_board_on_postgres(schema, script)
         with setting_up(url, "alice") as c:
             dispatch_many(c, 12)
             c.complete(handle=c.claim_next(role="worker"), result="größe 🚀")
