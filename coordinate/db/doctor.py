@@ -1,13 +1,14 @@
 """The doctor looks beneath the rows: file and log, storage, versions, clock, rights, sessions in the way, the schema.
 
-It only looks, save that a repair lets a log that grew be written back and cut off. What cannot be among the rows
-themselves is for `coordinate.checkup`.
+It only looks, save that a repair lets a log that grew be written back and cut off, and takes away what an undone move
+left. What cannot be among the rows themselves is for `coordinate.checkup`.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import sqlite3
 import stat
 import time
@@ -65,10 +66,9 @@ def examine(target: str, *, deep: bool = False, repair: bool = False) -> Examine
         lacks = _fault("rights", error.message, error.hint)
         return Examined(where, [lacks, *_server(target, where, deep=deep, repair=repair)], at_head=False)
     facts: dict[str, Any] = {"database": standing.database, "revision": ", ".join(standing.revisions)}
-    symptoms = []
     if standing.fence is not None:
         facts["fence"] = standing.fence
-        symptoms.append(_fenced(**standing.fence))
+    symptoms = list(_of_a_move(target, repair=repair))
     try:
         knowledge.judge(list(standing.revisions), standing.window, standing.database, [])
     except (errors.SchemaBehind, errors.SchemaAhead, errors.NotABoard) as error:
@@ -91,16 +91,6 @@ def examine(target: str, *, deep: bool = False, repair: bool = False) -> Examine
 def lacking(error: errors.NotABoard) -> Symptom:
     """What a look at the rows met where something of the board is missing."""
     return _fault("tables", error.message, "restore a backup, or make anew what is missing")
-
-
-def _fenced(*, state: str, since: str, to: str) -> Symptom:
-    refusal = fence.refusal(state, to)
-    hint = refusal.hint
-    if isinstance(refusal, errors.NotABoard):
-        return _fault("move", refusal.message, hint)
-    if isinstance(refusal, errors.Moving):
-        hint = "if no mover runs any more: coordinate db move --resume goes on, coordinate db move --undo gives up"
-    return _warning(state, f"{refusal.message}; nobody may write since {since}", hint)
 
 
 def _missing(engine: dialect.Engine, connection: Any, facts: dict[str, Any]) -> Iterator[Symptom]:
@@ -136,6 +126,123 @@ def _in_our_words(engine: dialect.Engine) -> Iterator[None]:
     except engine.driver_error as error:
         explained = engine.explain(error, committing=False)
         raise (explained.error if explained else error) from None
+
+
+# --- a move -----------------------------------------------------------------------------------------------------------
+
+
+def _of_a_move(target: str, *, repair: bool) -> Iterator[Symptom]:
+    """What a move left here, and what to run. Both sides are read, for neither knows how the other ended."""
+    side = sides.side_of(target)
+    with side.transaction(writes=False) as tx:
+        tables = side.tables()
+        if schema.board_move.name not in tables:
+            return
+        row, fences = tx.one("move_state"), side.fences()
+    if row is None or not fence.is_up(row.state):
+        if fences:
+            yield _left(side, fences, repair=repair)
+        if row is not None and row.state == fence.STAYED:
+            yield from _given_up(row)
+        return
+    refusal = fence.refusal(row.state, row.address)
+    if isinstance(refusal, errors.NotABoard):
+        yield _fault("move", refusal.message, refusal.hint)
+        return
+    there, said = _beyond(row)
+    left = row.state in (fence.MOVING, fence.MOVED)
+    hint = _at_the_old_place(row.state, there) if left else _at_the_new_place(row, there, side.engine.address())
+    since = dialect.format_instant(row.fenced_at)
+    yield _warning(row.state, f"{refusal.message}; nobody may write since {since}", hint, f"{row.address} {said}")
+    if bare := [table for table in sides.FENCED if table in tables and not fences.get(table)]:
+        said = "tables of a board that nobody may write let writers pass"
+        if row.state == fence.MOVING:
+            yield _warning("fence", said, "nothing is copied before the fence is whole", *bare)
+        else:
+            hint = "somebody took the fence away: let nobody write here; what was written since is on one side alone"
+            yield _fault("fence", said, hint, *bare)
+
+
+def _left(side: sides.Side, fences: dict[str, bool], *, repair: bool) -> Symptom:
+    """What an undo could not take away, since somebody stayed in a transaction that read the table."""
+    if any(fences.values()):
+        said = "tables refuse every change, and by its record the board does not move: somebody changed one of the two"
+        hint = "find out whether this is the board that agents shall use, before you drop those triggers by hand"
+        return _fault("fence", said, hint, *fences)
+    said = "what is left of a fence: it lets everybody pass, and costs each change a call"
+    hint = "as the owner of the tables, once nobody stays in a transaction: coordinate db doctor --repair"
+    symptom = replace(_warning("fence", said, hint, *fences), repair="take it away", count=len(fences))
+    if repair:
+        side.clear_fence()
+        with side.transaction(writes=False):
+            symptom = replace(symptom, repaired=len(fences) - len(side.fences()))
+    return symptom
+
+
+def _given_up(row: Any) -> Iterator[Symptom]:
+    """A move that failed, was undone, or whose mover was killed before it fenced this board."""
+    there, said = _beyond(row)
+    place = shlex.quote(row.address)
+    undo = f"coordinate db move --undo --to {place} empties and opens it"
+    if there == _UNSEEN:
+        what = f"a move to {row.address} was given up; whether it left that place closed cannot be seen from here"
+        yield _warning("unfinished", what, f"if it did, once it answers: {undo}", f"{row.address} {said}")
+    elif there in (fence.ARRIVING, fence.COPIED):
+        what = f"a move to {row.address} was given up, or has not fenced this board yet; it left that place closed"
+        again = f"coordinate db move --to {place} goes there after all"
+        yield _warning("unfinished", what, f"if no mover runs any more: {again}, {undo}", f"{row.address} {said}")
+
+
+_UNSEEN, _GONE, _ANOTHER = "unseen", "gone", "another"
+
+
+def _beyond(row: Any) -> tuple[str, str]:
+    """The state of the same move at the other side, and that in words."""
+    there = None
+    try:
+        if migrate.current(row.address, missing_ok=True, patience=5.0).revisions:
+            side = sides.side_of(row.address)
+            with side.transaction(writes=False) as tx:
+                there = tx.one("move_state") if schema.board_move.name in side.tables() else None
+    except errors.NoBoard:
+        pass
+    except (errors.CoordinateError, OSError) as error:
+        return _UNSEEN, f"cannot be seen from here: {error}"
+    if there is None:
+        return _GONE, "holds no board that was ever moved, as seen from here"
+    if there.move != row.move:
+        return _ANOTHER, "tells of another move, a later one perhaps"
+    return there.state, f"says: {there.state}"
+
+
+def _at_the_old_place(state: str, there: str) -> str:
+    if state == fence.MOVING:
+        return "if no mover runs any more: coordinate db move --resume goes on, coordinate db move --undo gives up"
+    if there in (fence.ARRIVING, fence.COPIED):
+        return "if no mover runs any more, the last step is missing: coordinate db move --resume opens the new place"
+    if there == fence.WITHDRAWN:
+        return "an undo was killed half-way: coordinate db move --undo finishes it"
+    if there == _GONE:
+        return "if that place was lost, bring it back from its backup; what is here is how the board was when it moved"
+    return "the board is there: name it with --db or $COORDINATE_DB; what is here is how it was then"
+
+
+def _at_the_new_place(row: Any, there: str, here: str) -> str:
+    old = f"--from {shlex.quote(row.address)}"
+    if there == _UNSEEN and row.state != fence.WITHDRAWN:
+        return "coordinate db doctor at the other side, or where both can be seen, says what to run"
+    match row.state, there:
+        case fence.WITHDRAWN, fence.MOVED:
+            return f"an undo was killed half-way: coordinate db move --undo {old} finishes it"
+        case fence.WITHDRAWN, _:
+            return "the board is there: name it with --db or $COORDINATE_DB; only that board may move here again"
+        case _, fence.MOVED:
+            return f"if no mover runs any more, the last step is missing: coordinate db move --resume {old} opens it"
+        case _, fence.MOVING:
+            go_on, give_up = (f"coordinate db move --{verb} {old}" for verb in ("resume", "undo"))
+            return f"if no mover runs any more: {go_on} goes on, {give_up} gives up"
+    undo = f"coordinate db move --undo {old} --to {shlex.quote(here)}"
+    return f"if no mover runs any more: {undo} empties and opens it"
 
 
 # --- a SQLite file ----------------------------------------------------------------------------------------------------

@@ -6,23 +6,28 @@ import json
 import os
 import re
 import secrets
+import shlex
 import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
 import pytest
+from click.testing import CliRunner
 from psycopg.conninfo import conninfo_to_dict
 
 import coordinate
 from coordinate import Coordinator, errors, service
+from coordinate.cli.root import root
 from coordinate.db import dialect, doctor, knowledge, migrate, move, sides
 from coordinate.db.sides import TABLES, columns_of, holds
+from coordinate.records import Symptom
 from tests.conftest import create_board_on_postgres
 from tests.postgres import Server, nobody, url_with_database, with_user
 from tests.races import arena
@@ -1220,3 +1225,144 @@ def test_whoever_was_quicker_at_the_new_place_is_told_of(
     for url in (board_url, other_url):
         with coordinate.connect(url, agent="eve") as c:
             c.dispatch(title="open", role="worker")
+
+
+# --- what the doctor says of it ---------------------------------------------------------------------------------------
+
+COMMAND = re.compile(r"coordinate (db move(?: --(?:undo|resume)| --(?:from|to) (?:'[^']*'|[^\s,]+))+)")
+
+
+def symptoms_of(url: str, **options: bool) -> dict[str, Symptom]:
+    """Those of a move."""
+    kinds = ("fence", "unfinished", "moving", "moved", "arriving", "copied", "withdrawn")
+    return {each.kind: each for each in doctor.examine(url, **options).symptoms if each.kind in kinds}
+
+
+def advised(*urls: str) -> list[Callable[[], str]]:
+    """The commands that the doctor names there, to be run as they stand; each answers what became of the move."""
+    symptoms = [(url, each) for url in urls for each in symptoms_of(url).values()]
+    assert {each.severity for _, each in symptoms} <= {"warning"}, "a state is no fault"
+
+    def run_it(url: str, command: str) -> str:
+        done = CliRunner().invoke(root, shlex.split(command), env={"COORDINATE_DB": url}, catch_exceptions=False)
+        return str(json.loads(done.stdout)["state"])
+
+    return [partial(run_it, url, command) for url, each in symptoms for command in COMMAND.findall(each.hint)]
+
+
+def killed_before(step: str, source: str, target: str) -> None:
+    def weaken() -> None:
+        if step == "raise_fence":  # the record says that it moves, and nothing stops a writer yet
+            side = sides.PostgresSide if is_postgres(source) else sides.SQLiteSide
+            side.raise_fence = lambda *_: arena.kill_myself()  # type: ignore[method-assign]
+        else:
+            setattr(move._Ends, step, lambda *_: arena.kill_myself())
+
+    (ended,) = arena.run([lambda go: move.move(source, target)], weakness=weaken)
+    assert ended == arena.KILLED
+
+
+# Before which step the mover was killed; what is said here and there; how each command that is named ends, and which of
+# them is run when the board is a file, and when it is on Postgres.
+UNFINISHED = [
+    ("_fence_source", {"unfinished": "closed"}, "arriving", ["moved", "undone", "undone"], (0, 2)),
+    ("raise_fence", {"moving": "is moving", "fence": "let writers pass"}, "arriving", ["moved", "undone"] * 2, (1, 2)),
+    ("_copy", {"moving": "is moving"}, "arriving", ["moved", "undone"] * 2, (3, 0)),
+    ("_verify", {"moving": "is moving"}, "copied", ["moved", "undone"] * 2, (2, 1)),
+    ("_open", {"moved": "has moved"}, "copied", ["moved", "moved"], (0, 1)),
+]
+
+
+@pytest.mark.parametrize(("step", "here", "there", "ends", "chosen"), UNFINISHED)
+def test_the_doctor_says_what_an_unfinished_move_left_and_what_to_run(
+    step: str,
+    here: dict[str, str],
+    there: str,
+    ends: list[str],
+    chosen: tuple[int, int],
+    board_url: str,
+    other_url: str,
+) -> None:
+    """MV-08: asked at either side; the commands that it names end the matter, and then it has nothing to say."""
+    board_url = as_owner(board_url)
+    killed_before(step, board_url, other_url)
+    symptoms = symptoms_of(board_url)
+    assert {kind for kind in here if here[kind] in symptoms[kind].said} == set(symptoms), symptoms
+    assert set(symptoms_of(other_url)) == {there}
+    commands = advised(board_url, other_url)
+    assert len(commands) == len(ends)
+    number = chosen[is_postgres(board_url)]
+    assert commands[number]() == ends[number]
+    assert symptoms_of(other_url) == {}
+    if ends[number] == "moved":
+        assert "name it with --db" in symptoms_of(board_url)["moved"].hint
+    else:
+        assert symptoms_of(board_url) == {}
+
+
+def test_the_doctor_knows_a_half_done_undo_and_a_place_that_does_not_answer(board_url: str, other_url: str) -> None:
+    """And a record whose other side knows nothing of it, or a fence that somebody took away."""
+    board_url = as_owner(board_url)
+    move.move(board_url, other_url)
+    (ended,) = arena.run(
+        [lambda go: move.undo(board_url)],
+        weakness=lambda: setattr(move._Ends, "_lift_source", lambda *_: arena.kill_myself()),
+    )
+    assert ended == arena.KILLED
+    for url, kind in ((board_url, "moved"), (other_url, "withdrawn")):
+        assert "undo was killed" in symptoms_of(url)[kind].hint
+    undo = advised(other_url)[0]
+    for state, kind in (("stayed", "unfinished"), ("moved", "moved"), ("moving", "moving"), ("copied", "copied")):
+        run(board_url, f"UPDATE board_move SET state = '{state}', address = 'postgresql://127.0.0.1:1/none'")
+        symptoms = symptoms_of(board_url)
+        assert "does not answer" in symptoms[kind].found[0]
+        assert ("refuse every change" in symptoms["fence"].said) if state == "stayed" else set(symptoms) == {kind}
+    run(board_url, f"UPDATE board_move SET state = 'stayed', address = '{board_url}x'")
+    assert set(symptoms_of(board_url)) == {"fence"}, "nothing is there that could have been left closed"
+    run(board_url, "UPDATE board_move SET state = 'moved'")
+    assert "bring it back" in symptoms_of(board_url)["moved"].hint
+    run(board_url, f"UPDATE board_move SET state = 'moved', address = '{address_of(other_url)}'")
+    assert undo() == "undone"
+    gone = "FUNCTION coordinate_fence() CASCADE" if is_postgres(other_url) else "TRIGGER coordinate_fence_tasks_insert"
+    run(other_url, f"DROP {gone}")
+    fault = symptoms_of(other_url)["fence"]
+    assert fault.severity == "fault"
+    assert "let writers pass" in fault.said
+
+
+def address_of(url: str) -> str:
+    return sides.side_of(url).engine.address()
+
+
+def test_what_an_undo_could_not_take_away_is_said_and_goes_once_it_can(
+    pg_url: str, postgres_script: str | None, sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PG-12: a session that read a table and does not end keeps a trigger there, which lets everybody pass."""
+    monkeypatch.setattr(sides, "_LOCK_SECONDS", 0.2)
+    create_board_on_postgres(pg_url, postgres_script)
+    killed_while_it_copied(pg_url, sqlite_url)
+    with closing(connect(pg_url)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT 1 FROM tasks, notes")
+        assert move.undo(pg_url).inert == ("notes", "tasks")
+        with coordinate.connect(pg_url, agent="alice") as c:
+            c.dispatch(title="passes", role="worker")
+        for repair in (False, True):
+            left = symptoms_of(pg_url, repair=repair)["fence"]
+            assert (left.severity, left.found, left.repaired) == ("warning", ("notes", "tasks"), 0)
+            assert "lets everybody pass" in left.said
+            assert "db doctor --repair" in left.hint
+        reader.execute("ROLLBACK")
+    assert symptoms_of(pg_url, repair=True)["fence"].repaired == 2
+    assert symptoms_of(pg_url) == {}
+    assert rows(pg_url, "SELECT 1 FROM pg_proc WHERE proname = 'coordinate_fence'") == []
+
+
+def test_a_fence_without_a_record_is_a_fault_that_only_a_person_can_judge(lived: str, other_url: str) -> None:
+    """Somebody changed the record by hand; no repair opens what may be the wrong one of two boards."""
+    killed_while_it_copied(lived, other_url)
+    run(lived, "DELETE FROM board_move")
+    fault = symptoms_of(lived, repair=True)["fence"]
+    assert (fault.severity, fault.count, fault.repair, fault.repaired) == ("fault", len(sides.FENCED), "", 0)
+    with pytest.raises(errors.Moving), coordinate.connect(lived, agent="alice") as c:
+        c.dispatch(title="x", role="worker")
