@@ -32,6 +32,7 @@ from coordinate.db.portable import (
     greatest,
     insert_unless_there,
     now,
+    one_of,
     optional,
     plus_seconds,
 )
@@ -654,18 +655,15 @@ add(
     "Put a batch of tasks that were set aside on a lease back into the queue, in their old places.",
     update(tasks)
     .where(
-        tasks.c.id.in_(
-            select(
-                select(tasks.c.id)
-                .where(tasks.c.parked == const("scope"), tasks.c.parked_on == given_integer("lease_id"))
-                .order_by(tasks.c.number)
-                .limit(given_integer("limit"))
-                .with_for_update()
-                .cte("set_aside")
-                .c.id
-            )
-        ),
-        tasks.c.parked == const("scope"),
+        one_of(
+            tasks.c.id,
+            select(tasks.c.id)
+            .where(tasks.c.parked == const("scope"), tasks.c.parked_on == given_integer("lease_id"))
+            .order_by(tasks.c.number)
+            .limit(given_integer("limit"))
+            .with_for_update()
+            .cte("set_aside"),
+        )
     )
     .values(
         parked=case((tasks.c.not_before > now(), const("later")), else_=const("")),

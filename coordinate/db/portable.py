@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import (
+    CTE,
     JSON,
     BigInteger,
     Boolean,
@@ -22,6 +23,7 @@ from sqlalchemy import (
     cast,
     literal_column,
     or_,
+    select,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql.base import PGDialect
@@ -200,6 +202,29 @@ def _(element: among, compiler: SQLCompiler, **kw: Any) -> str:
 @compiles(among, "postgresql")
 def _(element: among, compiler: SQLCompiler, **kw: Any) -> str:
     return f"{compiler.process(element.column, **kw)} = ANY (CAST({compiler.process(element.given, **kw)} AS TEXT[]))"
+
+
+class one_of(_Condition):  # noqa: N801
+    """`column` is among the ids that a CTE found, each looked up by itself.
+
+    Postgres would join the two, and read the whole table where it guesses that the CTE finds many.
+    """
+
+    inherit_cache = False
+
+    def __init__(self, column: ColumnElement[Any], found: CTE) -> None:
+        self.column = column
+        self.found = select(found.c.id).scalar_subquery()
+
+
+@compiles(one_of, "sqlite")
+def _(element: one_of, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"{compiler.process(element.column, **kw)} IN {compiler.process(element.found, **kw)}"
+
+
+@compiles(one_of, "postgresql")
+def _(element: one_of, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"{compiler.process(element.column, **kw)} = ANY (ARRAY{compiler.process(element.found, **kw)})"
 
 
 class contains(_Condition):  # noqa: N801

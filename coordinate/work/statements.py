@@ -32,6 +32,7 @@ from sqlalchemy import (
     union,
     update,
 )
+from sqlalchemy.sql import visitors
 
 from coordinate.db.portable import (
     BIGINT,
@@ -49,6 +50,7 @@ from coordinate.db.portable import (
     greatest,
     insert_unless_there,
     now,
+    one_of,
     optional,
     plus_seconds,
 )
@@ -89,10 +91,24 @@ def _in(column: ColumnElement[Any], statuses: tuple[str, ...]) -> ColumnElement[
     return column == const(statuses[0]) if len(statuses) == 1 else column.in_([const(status) for status in statuses])
 
 
+def _named(state: ColumnElement[bool]) -> ColumnElement[bool]:
+    """A state of rows that are found by their ids, written so that none of the indexes on states fits.
+
+    Where a board was analyzed while it was quiet, Postgres takes such an index for empty, and would read all that is
+    held, or all that waits, to find the one row that it was told.
+    """
+
+    def hidden(element: Any, **_: object) -> ColumnElement[Any] | None:
+        return element.concat(const("")) if element is t.status or element is t.parked else None
+
+    found: ColumnElement[bool] = visitors.replacement_traverse(state, {}, hidden)
+    return found
+
+
 _READY = and_(t.status == const(TODO), t.unmet_dependencies == const(0), t.parked == const(""))
 _HELD = t.status == const(IN_PROGRESS)
 _CURRENT = and_(
-    _THIS, _HELD, t.attempt == given_integer("attempt"), t.assigned_agent == given_text("agent")
+    _THIS, _named(_HELD), t.attempt == given_integer("attempt"), t.assigned_agent == given_text("agent")
 )  # the handle shown is the latest, and it is the caller's
 
 _CHANGED = {"revision": t.revision + const(1), "updated_at": now()}
@@ -129,15 +145,15 @@ _left_to_another = _acted_on(
     != func.coalesce(given_text("session"), given_text("agent"), type_=Text())
 )
 
-_first_expiry = select(func.min(t.lease_until, type_=DateTime(timezone=True))).where(_HELD).scalar_subquery()
+# The heads of two indexes: asked for the least of all, or whether any is past, Postgres may read all of them.
+_first_expiry = select(t.lease_until).where(_HELD).order_by(t.lease_until).limit(const(1)).scalar_subquery()
 _first_due = (
-    select(func.min(t.parked_until, type_=DateTime(timezone=True))).where(t.parked != const("")).scalar_subquery()
+    select(t.parked_until).where(t.parked != const("")).order_by(t.parked_until).limit(const(1)).scalar_subquery()
 )
 _reserved_for_me = and_(t.parked == const("reserved"), t.reserved_for == given_text("agent"))
 add(
     "queue_due",
     "Whether a lease is past, something set aside is due, or something is reserved for the caller; mostly none is.",
-    # The least of each by its index: asked whether any is past, Postgres may read all of them to find that none is.
     select(
         (_first_expiry <= now()).label("expired"),
         (_first_due <= now()).label("parked"),
@@ -164,7 +180,7 @@ add(
     "queue_take_back",
     "Take back a batch of tasks whose lease is past, the longest past first; spent ones become BLOCKED.",
     update(tasks)
-    .where(t.id.in_(select(_expired.c.id)), _HELD, t.lease_until <= now())
+    .where(one_of(t.id, _expired), _named(_HELD), t.lease_until <= now())
     .values(**_taken_back)
     .returning(*_TASK),
 )
@@ -175,7 +191,7 @@ add(
     "holds_end",
     "Take a batch of held tasks back, whatever is left of their leases: the board was put back to an earlier day.",
     update(tasks)
-    .where(t.id.in_(select(_held_now.c.id)), _HELD)
+    .where(one_of(t.id, _held_now), _named(_HELD))
     .values(status=const(TODO), **_NO_HOLDER, **_BACK_IN_QUEUE, **_CHANGED)
     .returning(*_TASK),
 )
@@ -194,7 +210,7 @@ add(
 add(
     "task_take_back",
     "The same for one task, before it is claimed by name.",
-    update(tasks).where(_THIS, _HELD, t.lease_until <= now()).values(**_taken_back).returning(*_TASK),
+    update(tasks).where(_THIS, _named(_HELD), t.lease_until <= now()).values(**_taken_back).returning(*_TASK),
 )
 _due: CTE = (
     select(t.id)
@@ -208,7 +224,7 @@ add(
     "queue_unpark",
     "Put a batch of what is due back into the queue, in its old place. Not a change: no revision, no event.",
     update(tasks)
-    .where(t.id.in_(select(_due.c.id)), t.parked != const(""), t.parked_until <= now())
+    .where(one_of(t.id, _due), _named(t.parked != const("")), t.parked_until <= now())
     .values(**_UNPARKED)
     .returning(t.id),
 )
@@ -216,7 +232,7 @@ add(
     "task_unpark",
     "The same for one task before it is claimed by name; what is in the way of its scopes is looked at anew.",
     update(tasks)
-    .where(_THIS, or_(t.parked == const("scope"), and_(t.parked != const(""), t.parked_until <= now())))
+    .where(_THIS, _named(or_(t.parked == const("scope"), and_(t.parked != const(""), t.parked_until <= now()))))
     .values(**_UNPARKED)
     .returning(t.id),
 )
@@ -251,7 +267,7 @@ def _claim(*, by_project: bool = False, wait: bool = False, ready: ColumnElement
         .with_for_update(skip_locked=not wait)
         .cte("picked")
     )
-    return update(tasks).where(t.id.in_(select(picked.c.id)), ready).values(**_claimed, **more).returning(*_TASK)
+    return update(tasks).where(one_of(t.id, picked), _named(ready)).values(**_claimed, **more).returning(*_TASK)
 
 
 add("claim_next", "Take the first ready tasks of a role.", _claim())
@@ -303,7 +319,7 @@ for _name, _by_project in (("", False), ("_project", True)):
 add(
     "claim_task",
     "Take one task by name, if it is ready, or reserved for the caller.",
-    update(tasks).where(_THIS, or_(_READY, _mine_to_take)).values(**_claimed, **_not_parked).returning(*_TASK),
+    update(tasks).where(_THIS, _named(or_(_READY, _mine_to_take))).values(**_claimed, **_not_parked).returning(*_TASK),
 )
 add(
     "claim_scoped",
@@ -341,23 +357,21 @@ add(
     "Back into the queue, since to this claimer the scopes are free.",
     update(tasks)
     .where(
-        t.id.in_(
-            select(
-                select(t.id)
-                .where(among(t.id, "ids"), t.parked == const("scope"))
-                .order_by(t.number)
-                .with_for_update(skip_locked=True)
-                .cte("own")
-                .c.id
-            )
+        one_of(
+            t.id,
+            select(t.id)
+            .where(among(t.id, "ids"), _named(t.parked == const("scope")))
+            .order_by(t.number)
+            .with_for_update(skip_locked=True)
+            .cte("own"),
         ),
-        t.parked == const("scope"),
+        _named(t.parked == const("scope")),
     )
     .values(**_UNPARKED),
 )
 _as_seen = (
     select(t.id)
-    .where(_THIS, _READY, t.revision == given_integer("revision"))
+    .where(_THIS, _named(_READY), t.revision == given_integer("revision"))
     .with_for_update(skip_locked=True)
     .cte("as_seen")
 )
@@ -365,7 +379,7 @@ add(
     "task_park",
     "Out of the way until the lease in its own ends; if it still is as it was looked at, and nobody is at it.",
     update(tasks)
-    .where(t.id.in_(select(_as_seen.c.id)), _READY)
+    .where(one_of(t.id, _as_seen), _named(_READY))
     .values(parked=const("scope"), parked_until=given_instant("parked_until"), parked_on=given_integer("lease_id")),
 )
 add(
@@ -577,7 +591,7 @@ def _move(verb: str, **values: Any) -> Update:
     move = MOVE[verb]
     return (
         update(tasks)
-        .where(_THIS, _in(t.status, move.sources))
+        .where(_THIS, _named(_in(t.status, move.sources)))
         .values(status=const(move.target), **values, **_CHANGED)
         .returning(*_TASK)
     )
@@ -736,7 +750,7 @@ add(
     "review_claim",
     "Take the first submitted task that nobody reviews and that the reviewer did not work on in this round.",
     update(tasks)
-    .where(t.id.in_(select(_for_review.c.id)), _in_review, _free_for_review)
+    .where(one_of(t.id, _for_review), _named(_in_review), _free_for_review)
     .values(reviewer=given_text("agent"), review_until=plus_seconds(None, given_integer("lease_seconds")), **_CHANGED)
     .returning(*_TASK),
 )

@@ -14,6 +14,8 @@ from coordinate.db.dialect import Postgres
 from tests.bench.boards import fill_waiting
 from tests.bench.rounds import Figure, in_turns
 
+WARM = 12
+
 # One round trip and one transaction for the whole claim: what is taken, its attempt, its history and its event.
 FUSED = """
 WITH picked AS (
@@ -66,6 +68,8 @@ def _together(client: Callable[[str], Callable[[], object]], clients: int, secon
     barrier = threading.Barrier(clients)
 
     def live(number: int) -> None:
+        for _ in range(WARM):  # connected, and its statements prepared
+            acts[number]()
         barrier.wait()
         until = time.monotonic() + seconds
         while time.monotonic() < until:

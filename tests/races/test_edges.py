@@ -184,7 +184,7 @@ NOTICED: dict[str, tuple[str, str, Weakness]] = {
     "a completion looks at the handle no more": (
         "both",
         "a dependency is cancelled while it completes",
-        arena.cut("claim_complete", r" AND tasks\.status = .* AND tasks\.assigned_agent = :agent"),
+        arena.cut("claim_complete", r" AND tasks\.status \|\| '' = .* AND tasks\.assigned_agent = :agent"),
     ),
     "edges are forgotten at completion": (
         "both",

@@ -676,8 +676,8 @@ LIMIT :limit FOR UPDATE)
 UPDATE tasks SET parked=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN
     'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds',
     clock_timestamp()))) THEN tasks.not_before ELSE NULL END, parked_on=NULL
-WHERE tasks.id IN (SELECT set_aside.id
-FROM set_aside) AND tasks.parked = 'scope'
+WHERE tasks.id = ANY (ARRAY(SELECT set_aside.id
+FROM set_aside))
 RETURNING tasks.id;
 
 -- name: counter_next
@@ -695,13 +695,17 @@ RETURNING counters.value;
 -- why: Whether a lease is past, something set aside is due, or something is reserved for the caller; mostly none is.
 -- takes: agent text
 -- gives: expired boolean, parked boolean, reserved boolean
-SELECT (SELECT min(tasks.lease_until) AS min_1
+SELECT (SELECT tasks.lease_until
 FROM tasks
-WHERE tasks.status = 'IN_PROGRESS') <= (SELECT date_trunc('milliseconds', clock_timestamp())) AS expired, (SELECT
-    min(tasks.parked_until) AS min_2
+WHERE tasks.status = 'IN_PROGRESS'
+ORDER BY tasks.lease_until
+
+LIMIT 1) <= (SELECT date_trunc('milliseconds', clock_timestamp())) AS expired, (SELECT tasks.parked_until
 FROM tasks
-WHERE tasks.parked != '') <= (SELECT date_trunc('milliseconds', clock_timestamp())) AS parked, EXISTS (SELECT
-    tasks.number
+WHERE tasks.parked != ''
+ORDER BY tasks.parked_until
+
+LIMIT 1) <= (SELECT date_trunc('milliseconds', clock_timestamp())) AS parked, EXISTS (SELECT tasks.number
 FROM tasks
 WHERE tasks.parked = 'reserved' AND tasks.reserved_for = :agent) AS reserved;
 
@@ -727,8 +731,8 @@ UPDATE tasks SET status=CASE WHEN (tasks.expiries + 1 >= tasks.max_attempts) THE
     parked_until=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN
     tasks.not_before ELSE NULL END, revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds',
     clock_timestamp()))
-WHERE tasks.id IN (SELECT expired.id
-FROM expired) AND tasks.status = 'IN_PROGRESS' AND tasks.lease_until <= (SELECT date_trunc('milliseconds',
+WHERE tasks.id = ANY (ARRAY(SELECT expired.id
+FROM expired)) AND tasks.status || '' = 'IN_PROGRESS' AND tasks.lease_until <= (SELECT date_trunc('milliseconds',
     clock_timestamp()))
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
@@ -758,8 +762,8 @@ UPDATE tasks SET status='TODO', assigned_agent=NULL, session_id=NULL, lease_unti
     parked_until=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN
     tasks.not_before ELSE NULL END, revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds',
     clock_timestamp()))
-WHERE tasks.id IN (SELECT held.id
-FROM held) AND tasks.status = 'IN_PROGRESS'
+WHERE tasks.id = ANY (ARRAY(SELECT held.id
+FROM held)) AND tasks.status || '' = 'IN_PROGRESS'
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
@@ -795,8 +799,8 @@ UPDATE tasks SET status=CASE WHEN (tasks.expiries + 1 >= tasks.max_attempts) THE
     parked_until=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN
     tasks.not_before ELSE NULL END, revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds',
     clock_timestamp()))
-WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.lease_until <= (SELECT date_trunc('milliseconds',
-    clock_timestamp()))
+WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.lease_until <= (SELECT
+    date_trunc('milliseconds', clock_timestamp()))
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
@@ -818,8 +822,8 @@ LIMIT :limit FOR UPDATE SKIP LOCKED)
 UPDATE tasks SET parked=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN
     'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds',
     clock_timestamp()))) THEN tasks.not_before ELSE NULL END, reserved_for=NULL, parked_on=NULL
-WHERE tasks.id IN (SELECT due.id
-FROM due) AND tasks.parked != '' AND tasks.parked_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))
+WHERE tasks.id = ANY (ARRAY(SELECT due.id
+FROM due)) AND tasks.parked || '' != '' AND tasks.parked_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))
 RETURNING tasks.id;
 
 -- name: task_unpark
@@ -829,8 +833,8 @@ RETURNING tasks.id;
 UPDATE tasks SET parked=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN
     'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds',
     clock_timestamp()))) THEN tasks.not_before ELSE NULL END, reserved_for=NULL, parked_on=NULL
-WHERE tasks.id = :task_id AND (tasks.parked = 'scope' OR tasks.parked != '' AND tasks.parked_until <= (SELECT
-    date_trunc('milliseconds', clock_timestamp())))
+WHERE tasks.id = :task_id AND (tasks.parked || '' = 'scope' OR tasks.parked || '' != '' AND tasks.parked_until <=
+    (SELECT date_trunc('milliseconds', clock_timestamp())))
 RETURNING tasks.id;
 
 -- name: claim_next
@@ -863,8 +867,8 @@ FROM projects
 WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
     :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
     ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
-WHERE tasks.id IN (SELECT picked.id
-FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = ''
+WHERE tasks.id = ANY (ARRAY(SELECT picked.id
+FROM picked)) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = ''
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
@@ -902,8 +906,8 @@ FROM projects
 WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
     :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
     ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
-WHERE tasks.id IN (SELECT picked.id
-FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = ''
+WHERE tasks.id = ANY (ARRAY(SELECT picked.id
+FROM picked)) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = ''
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
@@ -941,8 +945,8 @@ FROM projects
 WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
     :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
     ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
-WHERE tasks.id IN (SELECT picked.id
-FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = ''
+WHERE tasks.id = ANY (ARRAY(SELECT picked.id
+FROM picked)) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = ''
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
@@ -980,8 +984,8 @@ FROM projects
 WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
     :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
     ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
-WHERE tasks.id IN (SELECT picked.id
-FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = ''
+WHERE tasks.id = ANY (ARRAY(SELECT picked.id
+FROM picked)) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = ''
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
@@ -1053,8 +1057,8 @@ FROM projects
 WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
     :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
     ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
-WHERE tasks.id IN (SELECT picked.id
-FROM picked) AND tasks.status = 'TODO' AND tasks.parked = ''
+WHERE tasks.id = ANY (ARRAY(SELECT picked.id
+FROM picked)) AND tasks.status || '' = 'TODO' AND tasks.parked || '' = ''
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
@@ -1092,8 +1096,8 @@ FROM projects
 WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
     :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
     ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
-WHERE tasks.id IN (SELECT picked.id
-FROM picked) AND tasks.status = 'TODO' AND tasks.parked = ''
+WHERE tasks.id = ANY (ARRAY(SELECT picked.id
+FROM picked)) AND tasks.status || '' = 'TODO' AND tasks.parked || '' = ''
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
@@ -1131,8 +1135,8 @@ FROM projects
 WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
     :agent), parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN
     tasks.scoped THEN tasks.updated_at ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
-WHERE tasks.id IN (SELECT picked.id
-FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = 'reserved' AND
+WHERE tasks.id = ANY (ARRAY(SELECT picked.id
+FROM picked)) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = 'reserved' AND
     tasks.reserved_for = :agent
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
@@ -1172,8 +1176,8 @@ FROM projects
 WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
     :agent), parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN
     tasks.scoped THEN tasks.updated_at ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
-WHERE tasks.id IN (SELECT picked.id
-FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = 'reserved' AND
+WHERE tasks.id = ANY (ARRAY(SELECT picked.id
+FROM picked)) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = 'reserved' AND
     tasks.reserved_for = :agent
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
@@ -1201,9 +1205,9 @@ FROM projects
 WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
     :agent), parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN
     tasks.scoped THEN tasks.updated_at ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
-WHERE tasks.id = :task_id AND (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' OR
-    tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = 'reserved' AND tasks.reserved_for =
-    :agent)
+WHERE tasks.id = :task_id AND (tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = ''
+    OR tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = 'reserved' AND
+    tasks.reserved_for = :agent)
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
@@ -1296,13 +1300,13 @@ LIMIT :limit;
 WITH own AS
 (SELECT tasks.id AS id
 FROM tasks
-WHERE tasks.id = ANY (CAST(:ids AS TEXT[])) AND tasks.parked = 'scope'
+WHERE tasks.id = ANY (CAST(:ids AS TEXT[])) AND tasks.parked || '' = 'scope'
 ORDER BY tasks.number FOR UPDATE SKIP LOCKED)
 UPDATE tasks SET parked=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN
     'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds',
     clock_timestamp()))) THEN tasks.not_before ELSE NULL END, reserved_for=NULL, parked_on=NULL
-WHERE tasks.id IN (SELECT own.id
-FROM own) AND tasks.parked = 'scope';
+WHERE tasks.id = ANY (ARRAY(SELECT own.id
+FROM own)) AND tasks.parked || '' = 'scope';
 
 -- name: task_park
 -- why: Out of the way until the lease in its own ends; if it still is as it was looked at, and nobody is at it.
@@ -1311,11 +1315,11 @@ FROM own) AND tasks.parked = 'scope';
 WITH as_seen AS
 (SELECT tasks.id AS id
 FROM tasks
-WHERE tasks.id = :task_id AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' AND
-    tasks.revision = :revision FOR UPDATE SKIP LOCKED)
+WHERE tasks.id = :task_id AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = ''
+    AND tasks.revision = :revision FOR UPDATE SKIP LOCKED)
 UPDATE tasks SET parked='scope', parked_until=:parked_until, parked_on=:lease_id
-WHERE tasks.id IN (SELECT as_seen.id
-FROM as_seen) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '';
+WHERE tasks.id = ANY (ARRAY(SELECT as_seen.id
+FROM as_seen)) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = '';
 
 -- name: attempt_open
 -- why: The attempt that a claim opens: its number is the fencing token.
@@ -1375,7 +1379,7 @@ LIMIT :limit;
 UPDATE tasks SET lease_until=greatest(tasks.lease_until, (SELECT date_trunc('milliseconds', clock_timestamp()) +
     make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT), tasks.lease_seconds, 900) AS DOUBLE
     PRECISION)))), revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
-WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
+WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
     :agent
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
@@ -1391,7 +1395,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 UPDATE tasks SET lease_until=greatest(tasks.lease_until, (SELECT date_trunc('milliseconds', clock_timestamp()) +
     make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT), tasks.lease_seconds, 900) AS DOUBLE
     PRECISION))))
-WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
+WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
     :agent
 RETURNING tasks.lease_until, tasks.lease_seconds, tasks.scoped;
 
@@ -1407,7 +1411,7 @@ RETURNING tasks.lease_until, tasks.lease_seconds, tasks.scoped;
 UPDATE tasks SET status='DONE', assigned_agent=NULL, session_id=NULL, lease_until=NULL, result=coalesce(:result,
     tasks.result), revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp())),
     finished_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
-WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
+WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
     :agent
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
@@ -1428,7 +1432,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 UPDATE tasks SET status='IN_REVIEW', assigned_agent=NULL, session_id=NULL, lease_until=NULL, reviewer=NULL,
     review_until=NULL, result=coalesce(:result, tasks.result), revision=(tasks.revision + 1), updated_at=(SELECT
     date_trunc('milliseconds', clock_timestamp()))
-WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
+WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
     :agent
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
@@ -1448,7 +1452,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET status='BLOCKED', assigned_agent=NULL, session_id=NULL, lease_until=NULL, revision=(tasks.revision +
     1), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
-WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
+WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
     :agent
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
@@ -1475,7 +1479,7 @@ UPDATE tasks SET status='TODO', assigned_agent=NULL, session_id=NULL, lease_unti
     make_interval(secs => CAST(:after_seconds AS DOUBLE PRECISION))) WHEN (tasks.not_before > (SELECT
     date_trunc('milliseconds', clock_timestamp()))) THEN tasks.not_before ELSE NULL END, revision=(tasks.revision + 1),
     updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
-WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
+WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
     :agent
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
@@ -1498,7 +1502,7 @@ UPDATE tasks SET assigned_agent=:to, session_id=NULL, lease_until=(SELECT date_t
     PRECISION))), lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT), tasks.lease_seconds, 900),
     attempt=(tasks.attempt + 1), revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds',
     clock_timestamp()))
-WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
+WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
     :agent
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
@@ -1664,7 +1668,7 @@ UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before >
     clock_timestamp()))) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT
     date_trunc('milliseconds', clock_timestamp()))) THEN tasks.not_before ELSE NULL END, revision=(tasks.revision + 1),
     updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
-WHERE tasks.id = :task_id AND tasks.status = 'BLOCKED'
+WHERE tasks.id = :task_id AND tasks.status || '' = 'BLOCKED'
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
@@ -1687,7 +1691,7 @@ UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before >
     clock_timestamp()) + make_interval(secs => CAST(:seconds AS DOUBLE PRECISION))) END, reserved_for=CASE WHEN
     (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN NULL ELSE :reserved_for END,
     revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
-WHERE tasks.id = :task_id AND tasks.status = 'BLOCKED'
+WHERE tasks.id = :task_id AND tasks.status || '' = 'BLOCKED'
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
@@ -1706,7 +1710,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET status='BLOCKED', parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1),
     updated_at=(SELECT date_trunc('milliseconds', clock_timestamp())), parked_on=NULL
-WHERE tasks.id = :task_id AND tasks.status = 'TODO'
+WHERE tasks.id = :task_id AND tasks.status || '' = 'TODO'
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
@@ -1750,7 +1754,7 @@ WHERE asks.id = tasks.ask_id AND asks.action_owner = 'approval' AND asks.closed_
 --   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET status='DONE', reviewer=NULL, review_until=NULL, revision=(tasks.revision + 1), updated_at=(SELECT
     date_trunc('milliseconds', clock_timestamp())), finished_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
-WHERE tasks.id = :task_id AND tasks.status = 'IN_REVIEW'
+WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_REVIEW'
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
@@ -1772,7 +1776,7 @@ UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before >
     date_trunc('milliseconds', clock_timestamp()))) THEN tasks.not_before ELSE NULL END, reviewer=NULL,
     review_until=NULL, rejected_attempt=tasks.attempt, revision=(tasks.revision + 1), updated_at=(SELECT
     date_trunc('milliseconds', clock_timestamp()))
-WHERE tasks.id = :task_id AND tasks.status = 'IN_REVIEW'
+WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_REVIEW'
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
@@ -1793,7 +1797,7 @@ UPDATE tasks SET status='CANCELLED', assigned_agent=NULL, session_id=NULL, lease
     parked_until=NULL, reserved_for=NULL, reviewer=NULL, review_until=NULL, revision=(tasks.revision + 1),
     updated_at=(SELECT date_trunc('milliseconds', clock_timestamp())), finished_at=(SELECT date_trunc('milliseconds',
     clock_timestamp())), parked_on=NULL
-WHERE tasks.id = :task_id AND tasks.status IN ('TODO', 'IN_PROGRESS', 'BLOCKED', 'IN_REVIEW')
+WHERE tasks.id = :task_id AND tasks.status || '' IN ('TODO', 'IN_PROGRESS', 'BLOCKED', 'IN_REVIEW')
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
@@ -1814,7 +1818,7 @@ UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before >
     clock_timestamp()))) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT
     date_trunc('milliseconds', clock_timestamp()))) THEN tasks.not_before ELSE NULL END, result=NULL,
     revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp())), finished_at=NULL
-WHERE tasks.id = :task_id AND tasks.status IN ('DONE', 'CANCELLED')
+WHERE tasks.id = :task_id AND tasks.status || '' IN ('DONE', 'CANCELLED')
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
@@ -1954,8 +1958,8 @@ LIMIT 1 FOR UPDATE SKIP LOCKED)
 UPDATE tasks SET reviewer=:agent, review_until=(SELECT date_trunc('milliseconds', clock_timestamp()) +
     make_interval(secs => CAST(:lease_seconds AS DOUBLE PRECISION))), revision=(tasks.revision + 1), updated_at=(SELECT
     date_trunc('milliseconds', clock_timestamp()))
-WHERE tasks.id IN (SELECT for_review.id
-FROM for_review) AND tasks.status = 'IN_REVIEW' AND (tasks.reviewer IS NULL OR tasks.review_until <= (SELECT
+WHERE tasks.id = ANY (ARRAY(SELECT for_review.id
+FROM for_review)) AND tasks.status || '' = 'IN_REVIEW' AND (tasks.reviewer IS NULL OR tasks.review_until <= (SELECT
     date_trunc('milliseconds', clock_timestamp())))
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
@@ -2428,11 +2432,17 @@ WHERE tasks.role_boundary = :role AND (CAST(:project AS TEXT) IS NULL OR tasks.p
 -- why: When the queue next changes by itself: the first lease to end, the first task to come due.
 -- takes: nothing
 -- gives: expiry instant, due instant, now instant
-SELECT (SELECT min(tasks.lease_until) AS min_1
+SELECT (SELECT tasks.lease_until
 FROM tasks
-WHERE tasks.status = 'IN_PROGRESS') AS expiry, (SELECT min(tasks.parked_until) AS min_2
+WHERE tasks.status = 'IN_PROGRESS'
+ORDER BY tasks.lease_until
+
+LIMIT 1) AS expiry, (SELECT tasks.parked_until
 FROM tasks
-WHERE tasks.parked != '') AS due, (SELECT date_trunc('milliseconds', clock_timestamp())) AS now;
+WHERE tasks.parked != ''
+ORDER BY tasks.parked_until
+
+LIMIT 1) AS due, (SELECT date_trunc('milliseconds', clock_timestamp())) AS now;
 
 -- name: queue_has_work
 -- why: Whether a claim of a role would find something: ready, or due, or held for longer than its lease.

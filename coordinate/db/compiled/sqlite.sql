@@ -638,7 +638,7 @@ UPDATE tasks SET parked=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%
     parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.not_before ELSE NULL
     END, parked_on=NULL
 WHERE tasks.id IN (SELECT set_aside.id
-FROM set_aside) AND tasks.parked = 'scope'
+FROM set_aside)
 RETURNING id;
 
 -- name: counter_next
@@ -656,12 +656,17 @@ RETURNING value;
 -- why: Whether a lease is past, something set aside is due, or something is reserved for the caller; mostly none is.
 -- takes: agent text
 -- gives: expired boolean, parked boolean, reserved boolean
-SELECT (SELECT min(tasks.lease_until) AS min_1
+SELECT (SELECT tasks.lease_until
 FROM tasks
-WHERE tasks.status = 'IN_PROGRESS') <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS expired, (SELECT min(tasks.parked_until)
-    AS min_2
+WHERE tasks.status = 'IN_PROGRESS'
+ORDER BY tasks.lease_until
+
+LIMIT 1) <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS expired, (SELECT tasks.parked_until
 FROM tasks
-WHERE tasks.parked != '') <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS parked, EXISTS (SELECT tasks.number
+WHERE tasks.parked != ''
+ORDER BY tasks.parked_until
+
+LIMIT 1) <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS parked, EXISTS (SELECT tasks.number
 FROM tasks
 WHERE tasks.parked = 'reserved' AND tasks.reserved_for = :agent) AS reserved;
 
@@ -687,7 +692,7 @@ UPDATE tasks SET status=CASE WHEN (tasks.expiries + 1 >= tasks.max_attempts) THE
     (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.not_before ELSE NULL END,
     revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE tasks.id IN (SELECT expired.id
-FROM expired) AND tasks.status = 'IN_PROGRESS' AND tasks.lease_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+FROM expired) AND tasks.status || '' = 'IN_PROGRESS' AND tasks.lease_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
@@ -714,7 +719,7 @@ UPDATE tasks SET status='TODO', assigned_agent=NULL, session_id=NULL, lease_unti
     (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.not_before ELSE NULL END,
     revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE tasks.id IN (SELECT held.id
-FROM held) AND tasks.status = 'IN_PROGRESS'
+FROM held) AND tasks.status || '' = 'IN_PROGRESS'
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
@@ -747,7 +752,7 @@ UPDATE tasks SET status=CASE WHEN (tasks.expiries + 1 >= tasks.max_attempts) THE
     (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END, parked_until=CASE WHEN
     (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.not_before ELSE NULL END,
     revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
-WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.lease_until <= strftime('%Y-%m-%dT%H:%M:%fZ',
+WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.lease_until <= strftime('%Y-%m-%dT%H:%M:%fZ',
     'now')
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
@@ -769,7 +774,7 @@ UPDATE tasks SET parked=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%
     parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.not_before ELSE NULL
     END, reserved_for=NULL, parked_on=NULL
 WHERE tasks.id IN (SELECT due.id
-FROM due) AND tasks.parked != '' AND tasks.parked_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+FROM due) AND tasks.parked || '' != '' AND tasks.parked_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 RETURNING id;
 
 -- name: task_unpark
@@ -779,7 +784,7 @@ RETURNING id;
 UPDATE tasks SET parked=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END,
     parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.not_before ELSE NULL
     END, reserved_for=NULL, parked_on=NULL
-WHERE tasks.id = :task_id AND (tasks.parked = 'scope' OR tasks.parked != '' AND tasks.parked_until <=
+WHERE tasks.id = :task_id AND (tasks.parked || '' = 'scope' OR tasks.parked || '' != '' AND tasks.parked_until <=
     strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 RETURNING id;
 
@@ -814,7 +819,7 @@ WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), cla
     :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
     ELSE strftime('%Y-%m-%dT%H:%M:%fZ', 'now') END
 WHERE tasks.id IN (SELECT picked.id
-FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = ''
+FROM picked) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = ''
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
@@ -851,7 +856,7 @@ WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), cla
     :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
     ELSE strftime('%Y-%m-%dT%H:%M:%fZ', 'now') END
 WHERE tasks.id IN (SELECT picked.id
-FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = ''
+FROM picked) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = ''
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
@@ -888,7 +893,7 @@ WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), cla
     :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
     ELSE strftime('%Y-%m-%dT%H:%M:%fZ', 'now') END
 WHERE tasks.id IN (SELECT picked.id
-FROM picked) AND tasks.status = 'TODO' AND tasks.parked = ''
+FROM picked) AND tasks.status || '' = 'TODO' AND tasks.parked || '' = ''
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
@@ -925,7 +930,7 @@ WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), cla
     :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
     ELSE strftime('%Y-%m-%dT%H:%M:%fZ', 'now') END
 WHERE tasks.id IN (SELECT picked.id
-FROM picked) AND tasks.status = 'TODO' AND tasks.parked = ''
+FROM picked) AND tasks.status || '' = 'TODO' AND tasks.parked || '' = ''
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
@@ -962,7 +967,7 @@ WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), cla
     :agent), parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN
     tasks.scoped THEN tasks.updated_at ELSE strftime('%Y-%m-%dT%H:%M:%fZ', 'now') END
 WHERE tasks.id IN (SELECT picked.id
-FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = 'reserved' AND
+FROM picked) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = 'reserved' AND
     tasks.reserved_for = :agent
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
@@ -1001,7 +1006,7 @@ WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), cla
     :agent), parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN
     tasks.scoped THEN tasks.updated_at ELSE strftime('%Y-%m-%dT%H:%M:%fZ', 'now') END
 WHERE tasks.id IN (SELECT picked.id
-FROM picked) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = 'reserved' AND
+FROM picked) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = 'reserved' AND
     tasks.reserved_for = :agent
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
@@ -1027,9 +1032,9 @@ FROM projects
 WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
     :agent), parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN
     tasks.scoped THEN tasks.updated_at ELSE strftime('%Y-%m-%dT%H:%M:%fZ', 'now') END
-WHERE tasks.id = :task_id AND (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' OR
-    tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = 'reserved' AND tasks.reserved_for =
-    :agent)
+WHERE tasks.id = :task_id AND (tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = ''
+    OR tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = 'reserved' AND
+    tasks.reserved_for = :agent)
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
@@ -1118,13 +1123,13 @@ LIMIT :limit;
 WITH own AS
 (SELECT tasks.id AS id
 FROM tasks
-WHERE tasks.id IN (SELECT value FROM json_each(:ids)) AND tasks.parked = 'scope'
+WHERE tasks.id IN (SELECT value FROM json_each(:ids)) AND tasks.parked || '' = 'scope'
 ORDER BY tasks.number)
 UPDATE tasks SET parked=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN 'later' ELSE '' END,
     parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.not_before ELSE NULL
     END, reserved_for=NULL, parked_on=NULL
 WHERE tasks.id IN (SELECT own.id
-FROM own) AND tasks.parked = 'scope';
+FROM own) AND tasks.parked || '' = 'scope';
 
 -- name: task_park
 -- why: Out of the way until the lease in its own ends; if it still is as it was looked at, and nobody is at it.
@@ -1133,11 +1138,11 @@ FROM own) AND tasks.parked = 'scope';
 WITH as_seen AS
 (SELECT tasks.id AS id
 FROM tasks
-WHERE tasks.id = :task_id AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' AND
-    tasks.revision = :revision)
+WHERE tasks.id = :task_id AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = ''
+    AND tasks.revision = :revision)
 UPDATE tasks SET parked='scope', parked_until=:parked_until, parked_on=:lease_id
 WHERE tasks.id IN (SELECT as_seen.id
-FROM as_seen) AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '';
+FROM as_seen) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = '';
 
 -- name: attempt_open
 -- why: The attempt that a claim opens: its number is the fencing token.
@@ -1197,7 +1202,7 @@ LIMIT :limit;
 UPDATE tasks SET lease_until=max(tasks.lease_until, strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds
     AS BIGINT), tasks.lease_seconds, 900)) || ' seconds')), revision=(tasks.revision + 1),
     updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
-WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
+WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
     :agent
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
@@ -1210,7 +1215,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 -- gives: lease_until instant, lease_seconds integer, scoped boolean
 UPDATE tasks SET lease_until=max(tasks.lease_until, strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds
     AS BIGINT), tasks.lease_seconds, 900)) || ' seconds'))
-WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
+WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
     :agent
 RETURNING lease_until, lease_seconds, scoped;
 
@@ -1226,7 +1231,7 @@ RETURNING lease_until, lease_seconds, scoped;
 UPDATE tasks SET status='DONE', assigned_agent=NULL, session_id=NULL, lease_until=NULL, result=coalesce(:result,
     tasks.result), revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
     finished_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
-WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
+WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
     :agent
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
@@ -1245,7 +1250,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 UPDATE tasks SET status='IN_REVIEW', assigned_agent=NULL, session_id=NULL, lease_until=NULL, reviewer=NULL,
     review_until=NULL, result=coalesce(:result, tasks.result), revision=(tasks.revision + 1),
     updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
-WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
+WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
     :agent
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
@@ -1263,7 +1268,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET status='BLOCKED', assigned_agent=NULL, session_id=NULL, lease_until=NULL, revision=(tasks.revision +
     1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
-WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
+WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
     :agent
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
@@ -1286,7 +1291,7 @@ UPDATE tasks SET status='TODO', assigned_agent=NULL, session_id=NULL, lease_unti
     (CAST(:after_seconds AS BIGINT) IS NOT NULL) THEN strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (:after_seconds) ||
     ' seconds') WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN tasks.not_before ELSE NULL END,
     revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
-WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
+WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
     :agent
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
@@ -1306,7 +1311,7 @@ UPDATE tasks SET assigned_agent=:to, session_id=NULL, lease_until=strftime('%Y-%
     (coalesce(CAST(:lease_seconds AS BIGINT), tasks.lease_seconds, 900)) || ' seconds'),
     lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT), tasks.lease_seconds, 900), attempt=(tasks.attempt + 1),
     revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
-WHERE tasks.id = :task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
+WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
     :agent
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
@@ -1468,7 +1473,7 @@ ORDER BY task_scopes.task_id, task_scopes.pattern;
 UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
     THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN
     tasks.not_before ELSE NULL END, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
-WHERE tasks.id = :task_id AND tasks.status = 'BLOCKED'
+WHERE tasks.id = :task_id AND tasks.status || '' = 'BLOCKED'
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
@@ -1488,7 +1493,7 @@ UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before >
     THEN tasks.not_before ELSE strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (:seconds) || ' seconds') END, reserved_for=CASE
     WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN NULL ELSE :reserved_for END,
     revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
-WHERE tasks.id = :task_id AND tasks.status = 'BLOCKED'
+WHERE tasks.id = :task_id AND tasks.status || '' = 'BLOCKED'
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
@@ -1505,7 +1510,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET status='BLOCKED', parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1),
     updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), parked_on=NULL
-WHERE tasks.id = :task_id AND tasks.status = 'TODO'
+WHERE tasks.id = :task_id AND tasks.status || '' = 'TODO'
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
@@ -1547,7 +1552,7 @@ WHERE asks.id = tasks.ask_id AND asks.action_owner = 'approval' AND asks.closed_
 --   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET status='DONE', reviewer=NULL, review_until=NULL, revision=(tasks.revision + 1),
     updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), finished_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
-WHERE tasks.id = :task_id AND tasks.status = 'IN_REVIEW'
+WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_REVIEW'
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
@@ -1566,7 +1571,7 @@ UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before >
     THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN
     tasks.not_before ELSE NULL END, reviewer=NULL, review_until=NULL, rejected_attempt=tasks.attempt,
     revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
-WHERE tasks.id = :task_id AND tasks.status = 'IN_REVIEW'
+WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_REVIEW'
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
@@ -1584,7 +1589,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 UPDATE tasks SET status='CANCELLED', assigned_agent=NULL, session_id=NULL, lease_until=NULL, parked='',
     parked_until=NULL, reserved_for=NULL, reviewer=NULL, review_until=NULL, revision=(tasks.revision + 1),
     updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), finished_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), parked_on=NULL
-WHERE tasks.id = :task_id AND tasks.status IN ('TODO', 'IN_PROGRESS', 'BLOCKED', 'IN_REVIEW')
+WHERE tasks.id = :task_id AND tasks.status || '' IN ('TODO', 'IN_PROGRESS', 'BLOCKED', 'IN_REVIEW')
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
@@ -1603,7 +1608,7 @@ UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before >
     THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN
     tasks.not_before ELSE NULL END, result=NULL, revision=(tasks.revision + 1),
     updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), finished_at=NULL
-WHERE tasks.id = :task_id AND tasks.status IN ('DONE', 'CANCELLED')
+WHERE tasks.id = :task_id AND tasks.status || '' IN ('DONE', 'CANCELLED')
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
@@ -1731,7 +1736,7 @@ LIMIT 1)
 UPDATE tasks SET reviewer=:agent, review_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (:lease_seconds) || ' seconds'),
     revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE tasks.id IN (SELECT for_review.id
-FROM for_review) AND tasks.status = 'IN_REVIEW' AND (tasks.reviewer IS NULL OR tasks.review_until <=
+FROM for_review) AND tasks.status || '' = 'IN_REVIEW' AND (tasks.reviewer IS NULL OR tasks.review_until <=
     strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
@@ -2199,11 +2204,17 @@ WHERE tasks.role_boundary = :role AND (CAST(:project AS TEXT) IS NULL OR tasks.p
 -- why: When the queue next changes by itself: the first lease to end, the first task to come due.
 -- takes: nothing
 -- gives: expiry instant, due instant, now instant
-SELECT (SELECT min(tasks.lease_until) AS min_1
+SELECT (SELECT tasks.lease_until
 FROM tasks
-WHERE tasks.status = 'IN_PROGRESS') AS expiry, (SELECT min(tasks.parked_until) AS min_2
+WHERE tasks.status = 'IN_PROGRESS'
+ORDER BY tasks.lease_until
+
+LIMIT 1) AS expiry, (SELECT tasks.parked_until
 FROM tasks
-WHERE tasks.parked != '') AS due, strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS now;
+WHERE tasks.parked != ''
+ORDER BY tasks.parked_until
+
+LIMIT 1) AS due, strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS now;
 
 -- name: queue_has_work
 -- why: Whether a claim of a role would find something: ready, or due, or held for longer than its lease.
