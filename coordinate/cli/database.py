@@ -186,18 +186,19 @@ def doctor(call: Call, deep: bool, repair: bool) -> None:
     """Look at a board as a doctor would: what it is, and what is wrong with it; exit 2 when there is a fault.
 
     Each symptom says what it means, where it was found, and what to do. Where what is right follows from other rows,
-    "repair" says what --repair does about it; without it nothing is changed.
+    "repair" says what --repair does about it; without it nothing is changed. Of a move that was not finished it looks
+    at both sides, and says what to run; the rows of a board that moves, or has moved, are not repaired.
     """
     from coordinate import errors
     from coordinate.db import doctor
 
     examined = doctor.examine(_target(call), deep=deep or repair, repair=repair)
     symptoms = examined.symptoms
-    arriving = examined.facts.get("fence", {}).get("state") in ("arriving", "copied", "withdrawn")
-    if (deep or repair) and examined.at_head and not arriving:
+    fence = examined.facts.get("fence", {}).get("state")
+    if (deep or repair) and examined.at_head and fence not in ("arriving", "copied", "withdrawn"):
         try:
             with call.board() as board:
-                symptoms += board.repair() if repair else board.examine()
+                symptoms += board.repair() if repair and fence is None else board.examine()
         except errors.NotABoard as error:
             symptoms.append(doctor.lacking(error))
     healthy = not [each for each in symptoms if each.severity == "fault" and each.repaired < each.count]

@@ -33,7 +33,7 @@ def test_a_folders_board_moves_and_the_folder_names_the_new_place(tmp_path: Path
     assert (refused.status, refused.error["code"], refused.error["address"]) == (7, "moved", str(new))
     fence = command("db", "current", "--db", str(old)).json["fence"]
     assert (fence["state"], fence["to"]) == ("moved", str(new))
-    for verb in (("db", "check"), ("db", "upgrade"), ("db", "doctor", "--deep")):
+    for verb in (("db", "check"), ("db", "upgrade"), ("db", "doctor", "--deep"), ("db", "doctor", "--repair")):
         assert command(*verb, "--db", str(old)).json["fence"] == fence, verb
     assert command("db", "check", "--wait", "1s", "--db", str(old)).status == 7
     undone = command("db", "move", "--undo", "--from", str(old))
