@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import random
 import re
 import shlex
 import sqlite3
@@ -26,7 +25,7 @@ from urllib.parse import quote, urlencode
 from coordinate import config, errors
 from coordinate.db import fence
 from coordinate.db.compiled import Library, Statement
-from coordinate.db.gate import Gate
+from coordinate.db.gate import Gate, rest
 from coordinate.db.knowledge import VERSION_TABLE
 
 Params = dict[str, Any]
@@ -140,7 +139,7 @@ def open_engine(target: str, *, create: bool, patience: float, synchronous: str,
 NO_WAL = {"9p", "virtiofs", "nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "fuse.smbnetfs", "vboxsf", "prl_fs"}
 
 
-_ABSENT = re.compile("^no such (table|column)|has no column named")
+_ABSENT = "^no such (table|column)|has no column named"
 
 
 class _Connection(sqlite3.Connection):
@@ -234,7 +233,7 @@ class SQLite:
                     connection.close()
                     explained = self.explain(error, committing=False)
                     raise (explained.error if explained else error) from error
-                time.sleep(random.uniform(0.001, 0.02))
+                rest(0.01)
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute(f"PRAGMA synchronous = {self.synchronous}")
 
@@ -299,7 +298,7 @@ class SQLite:
                     continue
                 # Who is first waits for the end of another's turn, which comes soon, or for something that may last.
                 pause = min(0.001, 1.2 * pause) if self.gate.entered else max(0.002, 0.02 - waited / 10)
-                time.sleep(random.uniform(0.5, 1.5) * pause)
+                rest(pause)
         finally:
             if not connection.wal:  # else a commit waits for nobody
                 connection.be_patient(self.patience)
@@ -382,7 +381,7 @@ class SQLite:
                 return Interrupted(
                     errors.Unreachable(f"the disk refuses {self.path}: {error}", hint="free some space"), again=False
                 )
-            case sqlite3.SQLITE_ERROR if _ABSENT.search(str(error)):
+            case sqlite3.SQLITE_ERROR if re.search(_ABSENT, str(error)):
                 return Interrupted(_lacks(str(self.path), str(error)), again=False)
         return None
 
@@ -512,7 +511,7 @@ _HOPELESS = (
 )
 
 
-_NO_DATABASE = re.compile(r'FATAL: +database "[^"]*" does not exist')
+_NO_DATABASE = r'FATAL: +database "[^"]*" does not exist'
 _NOT_LET_IN = ("authentication failed", "no password supplied", "pg_hba.conf", 'FATAL:  role "')
 # A server that starts or stops says so itself (57P03).
 _NOT_NOW = ("is starting up", "is shutting down", "not yet accepting connections", "not accepting connections")
@@ -633,7 +632,7 @@ class Postgres:
     def _not_connected(self, error: Exception) -> errors.CoordinateError:
         said = str(error)
         told = f"{self.describe()} lets nobody in: {self._without_secret(' '.join(said.split()))}"
-        if _NO_DATABASE.search(said):
+        if re.search(_NO_DATABASE, said):
             return errors.NoBoard(told, hint="name another database, or let a DBA create this one")
         if any(sign in said for sign in _NOT_LET_IN):
             return errors.PermissionDenied(

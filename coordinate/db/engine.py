@@ -8,7 +8,6 @@ are appended by the last statement before the commit, so that their order follow
 from __future__ import annotations
 
 import os
-import random
 import threading
 import time
 import weakref
@@ -22,6 +21,7 @@ from coordinate import errors
 from coordinate.db import fence, knowledge
 from coordinate.db.compiled import Statement
 from coordinate.db.dialect import Engine, Interrupted
+from coordinate.db.gate import rest
 from coordinate.db.group import Call, Line
 
 R = TypeVar("R")
@@ -214,7 +214,7 @@ class Database:
                     raise interrupted.error from interrupted.__cause__
             else:
                 return call.answer, call.events
-            time.sleep(pause * random.uniform(0.5, 1.5))
+            rest(pause)
             pause = min(pause * 2, 1.0)
 
     def _perform_alone(self, work: Callable[[Tx], R], writes: bool) -> Call:

@@ -24,7 +24,7 @@ _SAYS = {
     COPIED: "this board is not whole yet, it is being filled from",
     WITHDRAWN: "this board was given up, it has moved back to",
 }
-_SAID = re.compile(f"({'|'.join(dict.fromkeys(_SAYS.values()))}) (.+)")
+_SAID = f"({'|'.join(dict.fromkeys(_SAYS.values()))}) (.+)"
 _TRY_AGAIN = "readers still read; try again in a while"
 
 
@@ -40,7 +40,7 @@ def sentence(state: str, address: str) -> str:
 
 def told(said: str) -> errors.CoordinateError | None:
     """The error that a fence's sentence means; None when a fence did not say it."""
-    found = _SAID.match(said)
+    found = re.match(_SAID, said)
     if found is None:
         return None
     what, address = found.groups()

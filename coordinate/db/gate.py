@@ -38,6 +38,13 @@ TURN_SECONDS = 0.0015
 _MOST = 2**40  # then they begin anew, out of order once
 
 
+def rest(seconds: float) -> None:
+    """Sleep for about so long; those who met do not meet again."""
+    import random  # most processes never wait
+
+    time.sleep(random.uniform(0.5, 1.5) * seconds)
+
+
 class Gate:
     """One process's place in the queue of a board. Not for two threads at once."""
 

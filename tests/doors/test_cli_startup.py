@@ -48,14 +48,14 @@ def test_hot_verbs_load_neither_sqlalchemy_nor_alembic(board_url: str, tmp_path:
         loaded = loaded_by(call, *arguments)
         assert loaded & {"sqlalchemy", "alembic", "mako"} == set(), arguments
         # Slow to load, and not needed by any of them.
-        assert loaded & {"coordinate.plans", "coordinate.hooks", "subprocess", "asyncio"} <= _driver(board_url), (
-            arguments
-        )
+        assert loaded & {"coordinate.plans", "coordinate.hooks", "subprocess", "asyncio", "random"} <= _driver(
+            board_url
+        ), arguments
 
 
 def _driver(url: str) -> set[str]:
     """What the Postgres driver brings along."""
-    return {"subprocess", "asyncio"} if url.startswith("postgresql://") else set()
+    return {"subprocess", "asyncio", "random"} if url.startswith("postgresql://") else set()
 
 
 @pytest.mark.parametrize(
