@@ -424,10 +424,10 @@ class _Ends:
 
         def fill(tx: Tx) -> None:
             self._still(tx.count("move_pass", move=number, before=ARRIVING, state=COPIED, opened_at=None))
-            self.is_ours = True
             self.target.open_fence()  # for this transaction alone, whose last step raises it again
             self.target.empty()
             later = self.target.strip()
+            self.is_ours = True  # nobody is waited for any more
             with self.source.transaction(writes=False):
                 for table in TABLES:
                     for rows, size in self.target.write(table, self.source.pages(table)):

@@ -1013,16 +1013,20 @@ def test_a_role_that_may_not_is_told_before_anything_is_done(
 # --- it is interrupted ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("doing", ["copy", "verify"])
-def test_ctrl_c_lifts_the_fence_and_leaves_the_other_place_empty(lived: str, other_url: str, doing: str) -> None:
+@pytest.mark.parametrize(("doing", "resumes"), [("copy", False), ("verify", False), ("copy", True)])
+def test_ctrl_c_lifts_the_fence_and_leaves_the_other_place_empty(
+    lived: str, other_url: str, doing: str, resumes: bool
+) -> None:
     before = told(lived, but=HELD)
+    if resumes:
+        killed_while_it_copied(lived, other_url)
 
     def interrupt(what: str, *_: object) -> None:
         if what == doing:
             signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        move.move(lived, other_url, progress=interrupt)
+        move.move(lived, other_url, resume=resumes, progress=interrupt)
     assert told(lived, but=HELD) == before
     assert_as_it_was_made(other_url)
     with coordinate.connect(lived, agent="alice") as c:
@@ -1077,7 +1081,9 @@ def test_a_new_place_is_closed_before_the_old_one_is_fenced(lived: str, other_ur
 def test_of_a_mover_and_one_that_resumes_beside_it_one_goes_on(
     lived: str, other_url: str, doing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """MV-08: the second looked while the place was being filled, and comes to it when it is filled, or goes ahead."""
+    """MV-08: the second looked while the place was being filled, and comes to it when it is filled, or goes ahead; one
+    that is interrupted while it compares lifts nothing.
+    """
     before = told(lived, but=HELD)
     beside: list[str] = []
     look = move._Ends._target_row
@@ -1092,6 +1098,8 @@ def test_of_a_mover_and_one_that_resumes_beside_it_one_goes_on(
         with monkeypatch.context() as looked:
             looked.setattr(sides, "FENCE_SECONDS", 0.1)
             if doing == "verify":
+                with pytest.raises(KeyboardInterrupt):
+                    move.move(lived, None, resume=True, progress=lambda *_: signal.raise_signal(signal.SIGINT))
                 looked.setattr(move._Ends, "_target_row", as_it_was)
             try:
                 beside.append(move.move(lived, None, resume=True).state)
@@ -1173,8 +1181,8 @@ def test_a_reader_that_does_not_end_at_the_new_place_is_named(
     sqlite_url: str, pg_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PG-12, for a move: filling the place and opening it lock readers out too."""
-    monkeypatch.setattr(sides, "FENCE_SECONDS", 0.5)
-    monkeypatch.setattr(sides, "_LOCK_SECONDS", 1)
+    monkeypatch.setattr(sides, "FENCE_SECONDS", 0.1)
+    monkeypatch.setattr(sides, "_LOCK_SECONDS", 0.6)
     migrate.upgrade(sqlite_url)
     open_ = move._Ends._open
 
