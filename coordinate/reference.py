@@ -470,7 +470,7 @@ COLUMNS = {
         " where one came to.",
         "address": "The other side, without any secret.",
         "fenced_at": "When the board that is left was fenced, by its clock.",
-        "opened_at": "When this board was opened, by its own clock; NULL: it was not.",
+        "opened_at": "When this board was opened, by its own clock, and nothing left at the other side; NULL: not.",
     },
     "agents": {
         "name": "The agent.",

@@ -142,7 +142,7 @@ def _of_a_move(target: str, *, repair: bool) -> Iterator[Symptom]:
     if row is None or not fence.is_up(row.state):
         if fences:
             yield _left(side, fences, repair=repair)
-        if row is not None and row.state == fence.STAYED:
+        if row is not None and row.state == fence.STAYED and row.opened_at is None:
             yield from _given_up(row)
         return
     refusal = fence.refusal(row.state, row.address)
@@ -180,7 +180,7 @@ def _left(side: sides.Side, fences: dict[str, bool], *, repair: bool) -> Symptom
 
 
 def _given_up(row: Any) -> Iterator[Symptom]:
-    """A move that failed, was undone, or whose mover was killed before it fenced this board."""
+    """A move that failed or was undone and could not empty its place, or whose mover was killed before the fence."""
     there, said = _beyond(row)
     place = shlex.quote(row.address)
     undo = f"coordinate db move --undo --to {place} empties and opens it"

@@ -561,7 +561,16 @@ class _Ends:
             tx.run("move_forget", move=number, before=row.state)
             return True
 
-        return _with_writers_stopped(self.target, act)
+        cleared = _with_writers_stopped(self.target, act)
+        self._nothing_is_left(number)
+        return cleared
+
+    def _nothing_is_left(self, number: str) -> None:
+        """Whoever asks how this move ended need not look at the other side, which may not be there for ever."""
+        with suppress(errors.CoordinateError), self.source.transaction(writes=True) as tx:
+            now = tx.one("clock")
+            assert now is not None
+            tx.run("move_pass", move=number, before=STAYED, state=STAYED, opened_at=now.now)
 
     def take_back(self, row: Any, *, named: bool) -> MoveReport:
         try:
@@ -581,6 +590,8 @@ class _Ends:
         if row.state == MOVING:
             with suppress(errors.CoordinateError):  # it may be out of reach; it stays closed then
                 self._clear_target(row.move)
+        else:
+            self._nothing_is_left(row.move)
         return self.report("undone")
 
     def _was_overtaken(self, row: Any) -> MoveReport:
