@@ -414,7 +414,8 @@ def test_a_mover_killed_anywhere_leaves_one_board_and_the_next_run_ends_it(
 ) -> None:
     """MV-08: then resumed, or undone and moved again. `python -m tests.bench drill` kills a large one at any moment."""
     for number, (step, moment) in enumerate(POINTS):
-        with a_board(engine, postgres, sqlite_template, postgres_script, tmp_path / str(number)) as (url, target):
+        board = a_board(engine, postgres, sqlite_template, postgres_script, tmp_path / str(number), made=number > 3)
+        with board as (url, target):
             before = told(url, but=HELD)
             (answer,) = run(
                 [lambda go, url=url, target=target: move.move(url, target)], weakness=killed_at(step, moment)
@@ -446,14 +447,16 @@ def test_a_mover_killed_anywhere_leaves_one_board_and_the_next_run_ends_it(
 
 @contextmanager
 def a_board(
-    engine: str, postgres: Server, template: Path, script: str | None, folder: Path
+    engine: str, postgres: Server, template: Path, script: str | None, folder: Path, *, made: bool
 ) -> Iterator[tuple[str, str]]:
-    """A board, and an empty place on the other engine."""
+    """A board, and a place on the other engine: nothing is there, or it was `made` before."""
     folder.mkdir()
-    file = str(shutil.copy(template, folder / "board.db"))
+    file = str(folder / "board.db")
     with postgres.schema() as schema:
-        url, target = (file, schema) if engine == "sqlite" else (schema, str(folder / "new.db"))
-        if engine == "postgresql":
+        url, target = (file, schema) if engine == "sqlite" else (schema, file)
+        if made or url == file:
+            shutil.copy(template, file)
+        if made or url == schema:
             create_board_on_postgres(schema, script)
         with setting_up(url, "alice") as c:
             dispatch_many(c, 12)
