@@ -463,13 +463,16 @@ _SQLITE_OUT: dict[str, Callable[[Any], Any]] = {
 # --- Postgres ---------------------------------------------------------------------------------------------------------
 
 _BIND = re.compile(r"'[^']*'|:([a-z_][a-z0-9_]*)")
-# A client that stops inside a transaction must not hold its rows for ever. SET LOCAL: nothing outlives the transaction,
-# so a pooler in transaction mode is no hindrance.
-# Nor must one that forgot a transaction open stop all others: whoever waits for its rows is told, and may try again.
-# That holds for who only looks, too: a table that is being changed or filled lets no reader in.
 _BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_NEVER_IDLE = "SET LOCAL idle_in_transaction_session_timeout = '30s'"
+# Nothing of it outlives the transaction, so a pooler in transaction mode is no hindrance. A client that stops inside a
+# transaction must not hold its rows for ever. Nor must one that forgot a transaction open stop all others: whoever
+# waits for its rows is told, and may try again; also who only looks, for a table that is being changed lets nobody in.
+_NEVER_IDLE = "SELECT set_config('idle_in_transaction_session_timeout', '30s', true)"
+_WAIT = ", set_config('lock_timeout', '{}', true)"
+# What changes something names its rows, or walks to the head of an index: a plan that knows no values is as good there,
+# and made once. Of a limit that it is only told, Postgres guesses that it lets in a tenth of all rows, and plans anew.
+_PLAN_ONCE = ", set_config('plan_cache_mode', 'force_generic_plan', true)"
 _LOCK_SECONDS_MAX = 5.0
 # Settings that change how values are written and read: what the server must say they are, and what sees to it.
 _SESSION = (
@@ -541,7 +544,7 @@ class Postgres:
             said.addHandler(logging.NullHandler())  # what the driver remarks is in our errors, and not for stderr
         self.line_patience: float | None = None
         self.patience = patience
-        self._wait = f"SET LOCAL lock_timeout = {max(1, round(1000 * min(patience, _LOCK_SECONDS_MAX)))}"
+        self._settings = _NEVER_IDLE + _WAIT.format(max(1, round(1000 * min(patience, _LOCK_SECONDS_MAX))))
         self._prepares = True
         self.driver_error: type[Exception] = psycopg.Error
         self.conninfo = "postgresql://" + url.split("://", 1)[1]
@@ -668,8 +671,8 @@ class Postgres:
             raise Interrupted(refused, again=False, lost=True)
         opened = connection.pipeline()
         self._pipelines[connection] = opened, opened.__enter__()
-        for statement in (_BEGIN_WRITE if writes else _BEGIN_READ, _NEVER_IDLE, self._wait):
-            connection.execute(statement)
+        connection.execute(_BEGIN_WRITE if writes else _BEGIN_READ)
+        connection.execute(self._settings + _PLAN_ONCE if writes else self._settings)
 
     def read_only_by_default(self, connection: Any) -> errors.ReadOnly | None:
         """Our BEGIN would override what a DBA set for a role, a database or the server; a pooler may not tell us."""

@@ -69,7 +69,7 @@ def kinds(symptoms: list[Symptom]) -> set[str]:
 
 
 def test_a_board_on_which_everything_was_done_has_no_symptom(board_url: str) -> None:
-    fill(board_url)
+    fill(board_url, owner=as_owner(board_url))
     with coordinate.connect(board_url, agent="alice") as board:
         before = dump(board_url)
         assert board.examine() == []

@@ -14,7 +14,7 @@ import pytest
 
 import coordinate
 from coordinate import errors
-from coordinate.db.dialect import SQLite
+from coordinate.db.dialect import SQLite, is_postgres
 from coordinate.db.engine import Tx
 from coordinate.service import Coordinator
 from tests.races import arena
@@ -320,7 +320,7 @@ def play_pause(url: str, weakness: Weakness | None = None) -> None:
         def pausing(self: Tx, name: str, /, **params: Any) -> Any:
             if name == "claim_next":
                 looked.set()
-                claimed.wait(0.7)
+                claimed.wait(0.7 if weakness is None or not is_postgres(url) else 10)
             return ask(self, name, **params)
 
         Tx.all = pausing  # type: ignore[method-assign]
