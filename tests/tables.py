@@ -45,7 +45,7 @@ def is_postgres(url: str) -> bool:
 def connect(url: str) -> Any:
     """A connection of the bare driver, in autocommit."""
     if is_postgres(url):
-        return psycopg.connect(url, autocommit=True)
+        return psycopg.connect(url, autocommit=True, prepare_threshold=None)  # there may be a pooler in between
     return sqlite3.connect(url, isolation_level=None)
 
 

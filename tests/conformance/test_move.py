@@ -1310,7 +1310,9 @@ def test_the_doctor_says_what_an_unfinished_move_left_and_what_to_run(
     assert symptoms_of(board_url) == {}, "it need not look there any more"
 
 
-def test_the_doctor_knows_a_half_done_undo_and_a_place_that_does_not_answer(board_url: str, other_url: str) -> None:
+def test_the_doctor_knows_a_half_done_undo_and_a_place_that_does_not_answer(
+    board_url: str, other_url: str, tmp_path: Path
+) -> None:
     """And a record whose other side knows nothing of it, or a fence that somebody took away."""
     board_url = as_owner(board_url)
     move.move(board_url, other_url)
@@ -1331,7 +1333,7 @@ def test_the_doctor_knows_a_half_done_undo_and_a_place_that_does_not_answer(boar
             assert (fault.severity, fault.count, fault.repaired) == ("fault", len(sides.FENCED), 0)
         else:
             assert set(symptoms) == {kind}
-    run(board_url, f"UPDATE board_move SET state = 'stayed', address = '{board_url}x'")
+    run(board_url, f"UPDATE board_move SET state = 'stayed', address = '{tmp_path / 'none.db'}'")
     assert set(symptoms_of(board_url)) == {"fence"}, "nothing is there that could have been left closed"
     run(board_url, "UPDATE board_move SET state = 'moved'")
     assert "bring it back" in symptoms_of(board_url)["moved"].hint

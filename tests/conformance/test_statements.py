@@ -153,6 +153,7 @@ def plan_of(url: str, name: str) -> list[str]:
             shown = ", ".join("NULL" if value is None else f"'{value}'" for value in values)
             asked = f"EXECUTE asked({shown})" if values else "EXECUTE asked"
             plans += [row[0] for row in connection.execute(f"EXPLAIN {asked}")]
+        connection.execute("DEALLOCATE asked; RESET plan_cache_mode")  # behind a pooler the session is not ours
         return plans
 
 
