@@ -88,6 +88,9 @@ class Engine(Protocol):
     def decoders(self, statement: Statement) -> Decoders: ...
     def execute(self, connection: Any, sql: str, params: Any) -> Any: ...
     def execute_many(self, connection: Any, sql: str, params: Sequence[Any]) -> None: ...
+    def answered(self, connection: Any, executed: Any) -> Any:
+        """The same, once its rows are there."""
+
     def rows_touched(self, connection: Any, executed: Any) -> int: ...
 
     def explain(self, error: Exception, *, committing: bool) -> Interrupted | None:
@@ -331,6 +334,9 @@ class SQLite:
         return [(index, _SQLITE_OUT[kind]) for index, kind in kinds if kind in _SQLITE_OUT]
 
     execute = staticmethod(sqlite3.Connection.execute)
+
+    def answered(self, connection: sqlite3.Connection, executed: sqlite3.Cursor) -> sqlite3.Cursor:
+        return executed
 
     def execute_many(self, connection: sqlite3.Connection, sql: str, params: Sequence[Params]) -> None:
         connection.executemany(sql, params)
@@ -733,10 +739,15 @@ class Postgres:
         with self._cursor(connection) as cursor:
             cursor.executemany(sql, params)
 
-    def rows_touched(self, connection: Any, executed: Any) -> int:
-        if opened := self._pipelines.get(connection):
+    def answered(self, connection: Any, executed: Any) -> Any:
+        # The driver would ask for the rows alone, and the server, which then expects more, wait for ever for a client
+        # that stops: it ends a transaction that is idle only where it was told that this is all for now.
+        if executed.pgresult is None and (opened := self._pipelines.get(connection)):
             opened[1].sync()
-        return int(executed.rowcount)
+        return executed
+
+    def rows_touched(self, connection: Any, executed: Any) -> int:
+        return int(self.answered(connection, executed).rowcount)
 
     def _cursor(self, connection: Any) -> Any:
         # Said each time, because a caller's own connection may make other cursors and other rows.

@@ -68,6 +68,7 @@ class Tx:
         self._database = database
         self._connection = connection
         self._run_on = database.engine.execute
+        self._answered = database.engine.answered
         self._writes = writes
         self.events: list[dict[str, Any]] = []
         self._topics: set[str] = set()
@@ -75,19 +76,19 @@ class Tx:
     def one(self, name: str, /, **params: Any) -> Row | None:
         """The first row of a statement, or None."""
         statement = self._database.prepared(name)
-        raw = self._execute(statement, params).fetchone()
+        raw = self._answered(self._connection, self._execute(statement, params)).fetchone()
         return None if raw is None else statement.row(raw)
 
     def all(self, name: str, /, **params: Any) -> list[Row]:
         """All rows of a statement; every statement that can return many has a limit."""
         statement = self._database.prepared(name)
-        return list(map(statement.row, self._execute(statement, params)))
+        return list(map(statement.row, self._answered(self._connection, self._execute(statement, params))))
 
     def ask(self, name: str, /, **params: Any) -> Callable[[], list[Row]]:
         """Ask now and have all rows later, by calling what is returned: on a network the next question goes along."""
         statement = self._database.prepared(name)
         asked = self._execute(statement, params)
-        return lambda: list(map(statement.row, asked))
+        return lambda: list(map(statement.row, self._answered(self._connection, asked)))
 
     def run(self, name: str, /, **params: Any) -> None:
         """Run for the effect. Where that saves a round trip, an error of it is met by a later statement."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from multiprocessing.synchronize import Event
@@ -14,6 +16,7 @@ import coordinate
 from coordinate import errors
 from coordinate.db import dialect, engine
 from coordinate.db.dialect import Interrupted, Postgres
+from coordinate.db.engine import Tx
 from coordinate.service import Coordinator
 from tests.conftest import create_board_on_postgres
 from tests.postgres import BinaryServer, Server, start_server
@@ -260,3 +263,26 @@ def test_a_new_process_is_patient_with_a_server_that_says_that_it_shuts_down(
 def test_a_cut_connection_that_is_not_tried_again_is_noticed(own_server: Server, postgres_script: str | None) -> None:
     with pytest.raises(arena.Crash, match="Unreachable"):
         play_cuts(own_server, postgres_script, never_again, cuts=4)
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_a_client_that_stops_in_its_transaction_holds_nothing_for_ever(engine: str, postgres_board: str) -> None:
+    """PG-12: a closed laptop, a debugger. Guard: the server is told that what was asked is all, and then may end it."""
+    with arena.setting_up(postgres_board) as c:
+        arena.dispatch_many(c, 1)
+
+    def stops() -> None:
+        dialect._NEVER_IDLE = dialect._NEVER_IDLE.replace("30s", "500ms")
+        Tx.finish = lambda self: self.events and os.kill(os.getpid(), signal.SIGSTOP)  # type: ignore[method-assign]
+        with coordinate.connect(postgres_board, agent="stopped") as c:
+            c.claim_next(role="worker")
+
+    client = arena.FORK.Process(target=stops)
+    client.start()
+    try:
+        assert os.WIFSTOPPED(os.waitpid(client.pid or 0, os.WUNTRACED)[1])
+        with coordinate.connect(postgres_board, agent="boss") as c:
+            c.cancel(task="TASK-1")
+    finally:
+        client.kill()
+        client.join()
