@@ -28,11 +28,18 @@ def main() -> NoReturn:
     # Most calls are over before a collection could free anything: measured, a tenth of their time.
     gc.set_threshold(50_000)
     _survive_any_locale()
-    signal.signal(signal.SIGTERM, _terminate)
     status = 1
     try:
+        signal.signal(signal.SIGTERM, _terminate)
         status = _perform(sys.argv[1:])
         sys.stdout.flush()
+        _end_in_peace()
+    except KeyboardInterrupt:
+        _end_in_peace()
+        status = 130
+    except Terminated:
+        _end_in_peace()
+        status = 143
     except BrokenPipeError:
         status = 141
         _print_no_more()
@@ -61,10 +68,6 @@ def _perform(arguments: list[str]) -> int:
         return _refused({"error": " ".join(error.format_message().split()), "code": "usage", "hint": hint}, 2)
     except click.ClickException as error:
         return _refused({"error": error.format_message(), "code": "usage", "hint": "see: coordinate --help"}, 2)
-    except KeyboardInterrupt:
-        return 130
-    except Terminated:
-        return 143
     except BrokenPipeError:
         raise
     except OutputLost as error:
@@ -145,6 +148,12 @@ def _survive_any_locale() -> None:
 
 def _terminate(number: int, frame: FrameType | None) -> None:
     raise Terminated
+
+
+def _end_in_peace() -> None:
+    """How it ends is decided: no further signal changes the status, or prints a traceback beside it."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 if __name__ == "__main__":

@@ -195,6 +195,30 @@ def test_a_wait_that_is_interrupted_says_so_by_its_exit(call: Command, number: s
     assert (waiting.returncode, out, err) == (status, "", "")
 
 
+# The signal comes while the command still loads, and once more as it ends.
+SIGNALLED = """
+import atexit, os, sys
+from coordinate.__main__ import main
+
+class Signals:
+    def find_spec(self, name, path, target=None):
+        if name == "click":
+            os.kill(os.getpid(), NUMBER)
+
+sys.meta_path.insert(0, Signals())
+atexit.register(os.kill, os.getpid(), NUMBER)
+sys.argv = ["coordinate", "status"]
+main()
+"""
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_command_that_is_interrupted_while_it_loads_says_so_by_its_exit(number: signal.Signals, status: int) -> None:
+    program = SIGNALLED.replace("NUMBER", str(int(number)))
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (status, "", "")
+
+
 def test_a_wait_ends_with_the_task_that_becomes_ready(call: Command) -> None:
     waiting = call.started("task", "claim-next", "--role", "late", "--wait", "60")
     time.sleep(1)
