@@ -18,6 +18,8 @@ from coordinate.work import story
 FOUND_MAX = 1_000
 SHOWN_MAX = 20
 EDGES_PAGE = 10_000
+# A sequence of Postgres takes part in no transaction: so far above, it overtakes whoever writes just now.
+IDS_ROOM = 1_000
 
 
 class Check(NamedTuple):
@@ -43,7 +45,7 @@ def examine(tx: Tx) -> list[Symptom]:
 
 
 def repair(tx: Tx) -> list[Symptom]:
-    """Mend what follows from other rows: edges, counts, orphaned leases, tasks set aside, cursors, counters.
+    """Mend what follows from other rows: edges, counts, orphaned leases, tasks set aside, cursors, counters, ids.
 
     At most 1,000 of a kind in one transaction; `more` says to call again. What was mended is told in `repaired`, in
     the history of its task and in the log. The rest is listed as `examine` lists it.
@@ -118,8 +120,10 @@ def _numbers(tx: Tx, *, mend: bool = False) -> list[Symptom]:
     # Who may not read a sequence is told no last number.
     if low := [row for row in tx.all("ids_last") if row.last is not None and row.last < row.used]:
         said = "ids were written past their sequence: the next insert fails, or an id comes back"
-        hint = "as the owner of the tables, let the sequence go on above the highest id"
-        told.append(Symptom("ids", "fault", said, hint, "", _used(low), len(low), False))
+        hint = "as the role that owns the tables: coordinate db doctor --repair"
+        cure = "let the sequence go on above the highest id, as the owner of the tables"
+        raised = [counters.raise_ids(tx, row.id, int(row.used), room=IDS_ROOM) for row in low if mend]
+        told.append(Symptom("ids", "fault", said, hint, cure, _used(low), len(low), False, sum(raised)))
     return told
 
 

@@ -29,6 +29,18 @@ def raise_to(tx: Tx, kind: str, least: int) -> None:
     tx.run("counter_raise", kind=kind, least=least)
 
 
+def raise_ids(tx: Tx, table: str, least: int, *, room: int = 0) -> bool:
+    """Lift a table's ids so that the next is above `least`; never lowers them. False where only their owner may.
+
+    `room`: so much further where others may take ids at the same moment.
+    """
+    for row in tx.where_needed("sequence_last", table=table):
+        tx.where_needed("sequence_forget", table=table)
+        tx.where_needed("sequence_set", table=table, value=max(least, row.value))
+        return True
+    return bool(tx.where_needed(f"{table}_identity_raise", least=least + room))
+
+
 def counter_next(tx: Tx, *, kind: str, floor: int = 0, count: int = 1, project: str = "default") -> list[int]:
     """Mint `count` (1 to 1,000) numbers of a kind, each above `floor` and above every number minted before.
 

@@ -142,6 +142,7 @@ def open_engine(target: str, *, create: bool, patience: float, synchronous: str,
 NO_WAL = {"9p", "virtiofs", "nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "fuse.smbnetfs", "vboxsf", "prl_fs"}
 
 
+_CAME_TWICE = (sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_ROWID)
 _ABSENT = "^no such (table|column)|has no column named"
 
 
@@ -387,6 +388,8 @@ class SQLite:
                 return Interrupted(
                     errors.Unreachable(f"the disk refuses {self.path}: {error}", hint="free some space"), again=False
                 )
+            case sqlite3.SQLITE_CONSTRAINT if code in _CAME_TWICE:
+                return Interrupted(_came_twice(str(self.path), str(error)), again=False)
             case sqlite3.SQLITE_ERROR if re.search(_ABSENT, str(error)):
                 return Interrupted(_lacks(str(self.path), str(error)), again=False)
         return None
@@ -426,6 +429,16 @@ def _lacks(where: str, said: str) -> errors.NotABoard:
         f"{where} lacks a part of a board: {said}",
         hint="somebody changed the tables past the migrations: coordinate db doctor --deep compares them",
         lacks=said,
+    )
+
+
+def _came_twice(where: str, said: str) -> errors.NotABoard:
+    """No statement of ours meets a key that is there without saying what then: what was minted was not new."""
+    return errors.NotABoard(
+        f"{where} gave out a number that is used already: {said}",
+        hint="a counter, or the sequence of a table's ids, stands below what is used: coordinate db doctor --deep shows"
+        " which; as the role that owns the tables, coordinate db doctor --repair lets it go on above",
+        twice=said,
     )
 
 
@@ -522,8 +535,13 @@ _HOPELESS = (
 
 _NO_DATABASE = r'FATAL: +database "[^"]*" does not exist'
 _NOT_LET_IN = ("authentication failed", "no password supplied", "pg_hba.conf", 'FATAL:  role "')
-# A server that starts or stops says so itself (57P03).
-_NOT_NOW = ("is starting up", "is shutting down", "not yet accepting connections", "not accepting connections")
+# A server that starts or stops says so itself (57P03), one without a place (53300), and a pooler that lost its server.
+_NO_PLACE = ("too many clients", "too many connections", "connection slots", "no more connections allowed")
+_NOT_NOW = (
+    *("is starting up", "is shutting down", "not yet accepting connections", "not accepting connections"),
+    *("in recovery mode", "server login has been failing", "server_login_retry", "query_wait_timeout"),
+    *_NO_PLACE,
+)
 
 
 class Postgres:
@@ -656,6 +674,11 @@ class Postgres:
             hint = (
                 "a pooler stands there, which takes no options= from an address: leave them away, and let the role have"
                 " the schema: ALTER ROLE … SET search_path = …"
+            )
+        if any(sign in said for sign in _NO_PLACE):
+            hint = (
+                "wait until others have gone, then try again; a DBA can raise max_connections, or the CONNECTION LIMIT"
+                " of the role or database, or put a pooler in front"
             )
         return errors.Unreachable(f"{self.describe()} does not answer: {self._without_secret(said)}", hint=hint)
 
@@ -794,6 +817,8 @@ class Postgres:
         # No such table or column, or the one function.
         if state in ("42P01", "42703") or (state == "42883" and "coordinate_number_events" in str(error)):
             return Interrupted(_lacks(self.describe(), str(error).splitlines()[0]), again=False)
+        if state == "23505":
+            return Interrupted(_came_twice(self.describe(), str(error).splitlines()[0]), again=False)
         if state in ("53100", "53200"):
             return Interrupted(errors.Unreachable("the server is out of space or memory"), again=False)
         if state in _PREPARED_IN_VAIN:

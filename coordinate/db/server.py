@@ -76,8 +76,9 @@ def grants(home: Home, role: str) -> str:
             "-- For migrations and moves alone, whatever was granted on all tables before:",
             f"REVOKE INSERT, UPDATE, DELETE ON {read} FROM {to};",
             f"GRANT EXECUTE ON FUNCTION {here}.coordinate_number_events(bigint) TO {to};",
-            "-- Ids are identities and need no grant; adoption of another board raises them:",
-            f"GRANT SELECT, UPDATE ON {sequences} TO {to};",
+            "-- Ids are identities and need no grant. The doctor looks at them; who raises them owns the tables:",
+            f"GRANT SELECT ON {sequences} TO {to};",
+            f"REVOKE UPDATE ON {sequences} FROM {to};",
             "-- Tables that a later upgrade adds:",
             f"ALTER DEFAULT PRIVILEGES FOR ROLE {owner} IN SCHEMA {here}"
             f" GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO {to};",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from coordinate import inputs, leases
+from coordinate import counters, inputs, leases
 from coordinate.db.engine import Tx
 from coordinate.fleet import agents
 from coordinate.flows import asked
@@ -103,9 +103,7 @@ def _raise_numbers(tx: Tx) -> None:
     tx.run("counters_raise", count=NUMBERS_MARGIN)
     for row in tx.all("ids_last"):
         least = int(max(row.used, row.last or 0)) + NUMBERS_MARGIN
-        tx.where_needed("sequence_forget", table=row.id)
-        tx.where_needed("sequence_set", table=row.id, value=least)
-        tx.where_needed(f"{row.id}_identity_raise", least=least)
+        counters.raise_ids(tx, row.id, least)
     tx.where_needed("feed_lock")
     for row in tx.where_needed("feed_last"):
         tx.where_needed("feed_raise", least=int(row.position) + NUMBERS_MARGIN)

@@ -13,7 +13,7 @@ from typing import Any
 
 from coordinate import counters, inputs
 from coordinate.db.engine import Tx
-from coordinate.errors import NotEmpty
+from coordinate.errors import NotEmpty, PermissionDenied
 from coordinate.records import Adopted
 from coordinate.states import DONE, FINAL
 from coordinate.work.tidying import TABLES, Tidied, batches
@@ -22,7 +22,7 @@ FRESH_LEASE = timedelta(minutes=15)
 
 
 def adopt(tx: Tx, *, board: Tidied) -> Adopted:
-    """Write a tidied board into this one, which must hold no task. Raises `NotEmpty`."""
+    """Write a tidied board into this one, which must hold no task. Raises `NotEmpty`, `PermissionDenied`."""
     # Whoever dispatches takes this counter first: holding it, we look and write with no task coming in between.
     _, now = counters.take(tx, "task", 0)
     _refuse_tasks(tx)
@@ -53,11 +53,11 @@ def _continue_ids(tx: Tx, board: Tidied) -> None:
     """Let ids rise to the highest that the source ever gave out, so that rows without gaps keep theirs."""
     for table in ("notes", "history", "events"):
         before = _before_first(board, table)
-        for row in tx.where_needed("sequence_last", table=table):
-            tx.where_needed("sequence_forget", table=table)
-            tx.where_needed("sequence_set", table=table, value=max(before, row.value))
-        if before and table != "events":
-            tx.where_needed(f"{table}_identity_raise", least=before)
+        if before and not counters.raise_ids(tx, table, before):
+            raise PermissionDenied(
+                f"the ids of {table} must go on above {before}, and only the owner of the tables may let them",
+                hint="adopt as the role that owns the tables; nothing was changed",
+            )
 
 
 def _continue_feed(tx: Tx, board: Tidied) -> None:

@@ -1329,8 +1329,10 @@ for _name in (each.name for each in metadata.sorted_tables if "id" in each.c and
     _last = func.coalesce(func.pg_sequence_last_value(_identity), const(0), type_=BIGINT)
     add(
         f"{_name}_identity_raise",
-        f"The next id of {_name} is above this one. Nobody else writes any: a board is filled, or was put back.",
-        select(func.setval(_identity, func.greatest(_last, given_integer("least")), type_=BIGINT).label("value")),
+        f"The next id of {_name} is above this one; no row for a role that may not say so.",
+        select(func.setval(_identity, func.greatest(_last, given_integer("least")), type_=BIGINT).label("value")).where(
+            func.has_sequence_privilege(_identity, const("UPDATE"))
+        ),
         only="postgresql",
     )
 add(

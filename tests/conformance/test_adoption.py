@@ -25,9 +25,17 @@ from coordinate.errors import InvalidInput, NotABoard, NotEmpty, NotFound, SelfR
 from coordinate.records import Adopted
 from coordinate.work.tidying import LISTED_MAX, parse_moment, tidied
 from tests.clock import age
-from tests.tables import is_postgres, nothing_changes, refused, rows
+from tests.tables import as_owner, is_postgres, nothing_changes, refused, rows
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "kanban"
+
+
+@pytest.fixture
+def board_url(board_url: str) -> str:
+    """Ids are raised by the owner of the tables alone."""
+    return as_owner(board_url)
+
+
 NAMES = sorted(path.stem for path in SAMPLES.glob("*.db"))
 
 # tasks, notes, history, events, edges, edges left out, the next number

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import coordinate
-from coordinate import Coordinator
+from coordinate import Coordinator, errors
 from coordinate.records import Symptom
 from tests.migrations.catalog import fill
 from tests.tables import as_owner, assert_sound, dump, rows, run
@@ -49,7 +49,7 @@ PLANTED: dict[str, tuple[str, ...]] = {
         f"INSERT INTO notes (id, task_id, author, content, created_at) VALUES (5000, 'TASK-4', 'mallory', 'n', {PAST})",
     ),
 }
-MENDED = {"edges", "counts", "leases", "parked", "cursors", "counters"}
+MENDED = {"edges", "counts", "leases", "parked", "cursors", "counters", "ids"}
 
 
 @pytest.fixture
@@ -92,7 +92,8 @@ def test_each_planted_fault_is_named_and_mended_where_that_is_safe(
     (symptom,) = [each for each in found if each.kind == kind]
     assert symptom.count == 1 or kind == "circles"
     assert (symptom.repair != "") == (kind in MENDED)
-    repaired = four.repair()
+    with coordinate.connect(as_owner(board_url)) as owner:
+        repaired = owner.repair()
     assert [each.repaired for each in repaired if each.kind == kind] == [1 if kind in MENDED else 0]
     if kind not in MENDED:
         assert kinds(four.examine()) >= {kind}
@@ -100,6 +101,29 @@ def test_each_planted_fault_is_named_and_mended_where_that_is_safe(
     assert four.examine() == []
     if kind not in ("cursors", "counters"):
         assert_sound(board_url)
+
+
+@pytest.mark.parametrize("kind", ["counters", "ids"])
+def test_a_number_that_comes_twice_is_told_until_it_goes_on_above(
+    four: Coordinator, board_url: str, engine: str, kind: str
+) -> None:
+    """Somebody lowered what numbers are taken from. SQLite itself lets no id come while it is used."""
+    lowered = (
+        "SELECT setval('events_id_seq', 1)" if kind == "ids" else "UPDATE counters SET value = 1 WHERE kind = 'task'"
+    )
+    if kind == "ids" and engine == "sqlite":
+        lowered = "UPDATE sqlite_sequence SET seq = 1 WHERE name = 'events'"
+    run(as_owner(board_url), lowered)
+    if (kind, engine) != ("ids", "sqlite"):
+        with pytest.raises(errors.NotABoard, match="used already") as told:
+            four.dispatch(title="next", role="worker")
+        assert "coordinate db doctor --repair" in told.value.hint
+    assert kind in kinds(four.examine())
+    with coordinate.connect(as_owner(board_url)) as owner:
+        owner.repair()
+    assert four.dispatch(title="next", role="worker").task.id == "TASK-5"
+    assert four.claim_next(role="worker") is not None
+    assert four.examine() == []
 
 
 def test_what_was_mended_works_again_and_tells_its_story(four: Coordinator, board_url: str) -> None:

@@ -181,6 +181,7 @@ def test_the_printed_grants_are_enough_for_the_program_and_for_nothing_else(post
                 "UPDATE coordinate_version SET version_num = 'x'",
                 "DELETE FROM board_move",
                 "DROP TABLE tasks",
+                "SELECT setval('events_id_seq', 1)",
             ):
                 with pytest.raises(psycopg.errors.InsufficientPrivilege):
                     run(as_app, refused)

@@ -13,7 +13,8 @@ import pytest
 
 import coordinate
 from coordinate import errors
-from coordinate.db import doctor
+from coordinate.db import doctor, engine
+from coordinate.db.dialect import Postgres
 from tests.conftest import create_board_on_postgres
 from tests.doors.command import Command
 from tests.pooler import Pooler
@@ -74,7 +75,7 @@ def small_server(postgres_script: str | None) -> Iterator[Server]:
     server.stop()
 
 
-def test_too_many_clients_are_waited_for(small_server: Server) -> None:
+def test_too_many_clients_are_waited_for(small_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """PG-11: a server without a free place is tried again, and an operation in need of one succeeds."""
     with psycopg.connect(small_server.url, autocommit=True) as connection:
         connection.execute("ALTER SYSTEM SET max_connections = 20")
@@ -94,8 +95,25 @@ def test_too_many_clients_are_waited_for(small_server: Server) -> None:
         soon.start()
         assert c.dispatch(title="t", role="worker").task.id == "TASK-1"
         soon.join()
-    for each in crowd:
-        each.close()
+        with suppress(psycopg.OperationalError):
+            while True:
+                crowd.append(psycopg.connect(url))
+        soon = threading.Timer(1.0, lambda: [each.close() for each in crowd])
+        soon.start()
+        monkeypatch.setattr(engine, "FIRST_RETRY_SECONDS", 0.0)
+        with coordinate.connect(url, agent="bob") as newcomer:  # who was never let in is as patient
+            assert newcomer.claim_next(role="worker").handle == "TASK-1@1"
+        soon.join()
+
+
+def test_no_place_is_told_with_what_a_dba_can_do(small_server: Server) -> None:
+    """PG-11: by whichever limit it comes."""
+    with psycopg.connect(small_server.url, autocommit=True) as connection:
+        connection.execute("CREATE ROLE app LOGIN CONNECTION LIMIT 0")
+    newcomer = engine.Database(Postgres(small_server.url.replace("postgres@", "app@")))
+    with pytest.raises(errors.Unreachable, match="too many connections") as told:
+        newcomer.perform(lambda tx: None, writes=False, patience=0.1)
+    assert "max_connections" in told.value.hint
 
 
 # --- a standby --------------------------------------------------------------------------------------------------------

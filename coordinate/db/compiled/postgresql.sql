@@ -2563,52 +2563,58 @@ INSERT INTO events (created_at, event_type, payload, ttl_seconds, project, agent
 RETURNING events.id;
 
 -- name: events_identity_raise
--- why: The next id of events is above this one. Nobody else writes any: a board is filled, or was put back.
+-- why: The next id of events is above this one; no row for a role that may not say so.
 -- takes: least integer
 -- gives: value integer
 SELECT setval(CAST(pg_get_serial_sequence('events', 'id') AS regclass),
     greatest(coalesce(pg_sequence_last_value(CAST(pg_get_serial_sequence('events', 'id') AS regclass)), 0), :least)) AS
-    value;
+    value
+WHERE has_sequence_privilege(CAST(pg_get_serial_sequence('events', 'id') AS regclass), 'UPDATE');
 
 -- name: history_identity_raise
--- why: The next id of history is above this one. Nobody else writes any: a board is filled, or was put back.
+-- why: The next id of history is above this one; no row for a role that may not say so.
 -- takes: least integer
 -- gives: value integer
 SELECT setval(CAST(pg_get_serial_sequence('history', 'id') AS regclass),
     greatest(coalesce(pg_sequence_last_value(CAST(pg_get_serial_sequence('history', 'id') AS regclass)), 0), :least)) AS
-    value;
+    value
+WHERE has_sequence_privilege(CAST(pg_get_serial_sequence('history', 'id') AS regclass), 'UPDATE');
 
 -- name: notes_identity_raise
--- why: The next id of notes is above this one. Nobody else writes any: a board is filled, or was put back.
+-- why: The next id of notes is above this one; no row for a role that may not say so.
 -- takes: least integer
 -- gives: value integer
 SELECT setval(CAST(pg_get_serial_sequence('notes', 'id') AS regclass),
     greatest(coalesce(pg_sequence_last_value(CAST(pg_get_serial_sequence('notes', 'id') AS regclass)), 0), :least)) AS
-    value;
+    value
+WHERE has_sequence_privilege(CAST(pg_get_serial_sequence('notes', 'id') AS regclass), 'UPDATE');
 
 -- name: tokens_identity_raise
--- why: The next id of tokens is above this one. Nobody else writes any: a board is filled, or was put back.
+-- why: The next id of tokens is above this one; no row for a role that may not say so.
 -- takes: least integer
 -- gives: value integer
 SELECT setval(CAST(pg_get_serial_sequence('tokens', 'id') AS regclass),
     greatest(coalesce(pg_sequence_last_value(CAST(pg_get_serial_sequence('tokens', 'id') AS regclass)), 0), :least)) AS
-    value;
+    value
+WHERE has_sequence_privilege(CAST(pg_get_serial_sequence('tokens', 'id') AS regclass), 'UPDATE');
 
 -- name: worktrees_identity_raise
--- why: The next id of worktrees is above this one. Nobody else writes any: a board is filled, or was put back.
+-- why: The next id of worktrees is above this one; no row for a role that may not say so.
 -- takes: least integer
 -- gives: value integer
 SELECT setval(CAST(pg_get_serial_sequence('worktrees', 'id') AS regclass),
     greatest(coalesce(pg_sequence_last_value(CAST(pg_get_serial_sequence('worktrees', 'id') AS regclass)), 0), :least))
-    AS value;
+    AS value
+WHERE has_sequence_privilege(CAST(pg_get_serial_sequence('worktrees', 'id') AS regclass), 'UPDATE');
 
 -- name: leases_identity_raise
--- why: The next id of leases is above this one. Nobody else writes any: a board is filled, or was put back.
+-- why: The next id of leases is above this one; no row for a role that may not say so.
 -- takes: least integer
 -- gives: value integer
 SELECT setval(CAST(pg_get_serial_sequence('leases', 'id') AS regclass),
     greatest(coalesce(pg_sequence_last_value(CAST(pg_get_serial_sequence('leases', 'id') AS regclass)), 0), :least)) AS
-    value;
+    value
+WHERE has_sequence_privilege(CAST(pg_get_serial_sequence('leases', 'id') AS regclass), 'UPDATE');
 
 -- name: feed_lock
 -- why: Nobody numbers events until this transaction ends; whoever would does not wait, but reads what is numbered.
