@@ -89,7 +89,9 @@ def _fault(error: Exception) -> int:
     if os.environ.get("COORDINATE_DEBUG") == "1":
         import traceback
 
-        sys.stderr.write(_without_secrets(traceback.format_exc()))
+        from coordinate.addresses import without_secrets
+
+        sys.stderr.write(without_secrets(traceback.format_exc()))
     hint = "this is a fault of coordinate: please report it, with what $COORDINATE_DEBUG=1 prints"
     return _refused({"error": f"{type(error).__name__}: {error}", "code": "internal", "hint": hint}, 1)
 
@@ -123,17 +125,18 @@ def _call(arguments: list[str]) -> int:
 def _refused(told: dict[str, Any], status: int) -> int:
     import json
 
-    shown = {key: _without_secrets(value) if isinstance(value, str) else value for key, value in told.items()}
-    sys.stderr.write(json.dumps(shown) + "\n")
+    sys.stderr.write(json.dumps(_shown(told)) + "\n")
     return status
 
 
-def _without_secrets(said: str) -> str:
-    """The same without any password of a database address, whether it came in a flag, a variable or a wrong place."""
-    import re
+def _shown(told: Any) -> Any:
+    from coordinate.addresses import without_secrets
 
-    said = re.sub(r"(://[^\s:@/]*:).*@", r"\1***@", said)
-    return re.sub(r"(?i)(password\s*=\s*)('[^']*'|[^\s&]+)", r"\1***", said)
+    if isinstance(told, str):
+        return without_secrets(told)
+    if isinstance(told, dict):
+        return {key: _shown(value) for key, value in told.items()}
+    return [_shown(each) for each in told] if isinstance(told, list | tuple) else told
 
 
 def _survive_any_locale() -> None:

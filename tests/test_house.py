@@ -13,7 +13,7 @@ from pathlib import Path
 CHECKOUT = Path(__file__).parents[1]
 PACKAGE = CHECKOUT / "coordinate"
 
-GROUND = {"errors", "states", "records", "paths", "plans", "inputs", "config", "frozen"}
+GROUND = {"addresses", "errors", "states", "records", "paths", "plans", "inputs", "config", "frozen"}
 SHARED = {"leases", "counters", "events", "shared_statements", "checkup_statements"}
 WINGS = {"work", "fleet", "inbox"}
 FLOORS = ["ground", "db", "shared", "wing", "flows", "service", "door"]
@@ -50,6 +50,7 @@ MAY_NAME_A_DATABASE = {
     "db.doctor": "looks at a SQLite file and at a Postgres server, by nature",
     "db.restore": "a backup of a SQLite file, by nature",
     "db.server": "roles and tools of a Postgres server, by nature",
+    "addresses": "where an address begins in what is said",
     "config": "how hard SQLite syncs, a setting",
     "compile_sql": "the titles of the two files",
     "shared_statements": "which statement only one engine needs",

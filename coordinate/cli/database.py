@@ -222,7 +222,8 @@ def move(call: Call, to: str | None, from_: str | None, dry_run: bool, resume: b
     """
     import json
 
-    from coordinate import errors
+    from coordinate import addresses, errors
+    from coordinate.db import dialect
     from coordinate.db import move as moving
 
     if undo + resume + dry_run > 1 or (undo and switch):
@@ -243,16 +244,20 @@ def move(call: Call, to: str | None, from_: str | None, dry_run: bool, resume: b
         report = moving.move(place.target, target, dry_run=dry_run, resume=resume, progress=progress)
     switched: str | None = None
     refused: errors.CoordinateError | None = None
+    # Others are told no path of a passfile; this folder, which was given one, needs it.
+    kept = report.target if target is None else dialect.remembered(target)
     if switch and folder and report.state == "moved":
         try:
-            switched = str(config.switch(folder, report.target))
+            switched = str(config.switch(folder, kept))
         except errors.CoordinateError as error:
             refused = error
+        if target is not None and dialect.is_postgres(target) and kept != target:
+            call.warn(addresses.NOT_WRITTEN_DOWN)
     call.show({**as_json(report), "switched": switched})
     if refused is not None:  # the move stands
         said = f"the board has moved to {report.target}, but this folder still names the old place"
         refused.message = f"{said}: {refused.message}"
-        refused.hint = f"write into {folder}/config.toml: db = {json.dumps(report.target, ensure_ascii=False)}"
+        refused.hint = f"write into {folder}/config.toml: db = {json.dumps(kept, ensure_ascii=False)}"
         raise refused
 
 

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 from urllib.parse import quote, urlencode
 
 from coordinate import config, errors
+from coordinate.addresses import FILES_OF_SECRETS, SECRETS, without_secret
 from coordinate.db import fence
 from coordinate.db.compiled import Library, Statement
 from coordinate.db.gate import Gate, rest
@@ -126,6 +127,16 @@ def is_postgres(target: str) -> bool:
             field="db",
         )
     return target.startswith(POSTGRES_PREFIXES)
+
+
+def remembered(target: str) -> str:
+    """The address of a board as it may be written down: without a secret, and the same from every folder.
+
+    The path of a file with a secret stays, since it leads there from this machine.
+    """
+    if is_postgres(target):
+        return without_secret(target)
+    return open_engine(target, create=False, patience=0, synchronous="NORMAL").describe()
 
 
 def open_engine(target: str, *, create: bool, patience: float, synchronous: str, gate: bool = False) -> Engine:
@@ -505,10 +516,6 @@ _PREPARE_AT = 4
 _PREPARED_IN_VAIN = ("26000", "42P05")
 _LOST = ("08", "57P01", "57P02", "57P03", "57P05", "25P03", "53300")
 
-# Of libpq's parameters those that are secrets, and those that name the file of one: each host has its own.
-_SECRETS = ("password", "sslpassword", "scram_client_key", "scram_server_key", "oauth_client_secret")
-_FILES_OF_SECRETS = ("passfile", "sslkey", "sslkeylogfile")
-
 # Boards in other schemas than the one that is used: whether search_path names it, whether this role may use it, and
 # whether anybody chose that search_path. Everybody may read the catalog.
 _ELSEWHERE = f"""
@@ -586,7 +593,7 @@ class Postgres:
 
     def address(self) -> str:
         """Everything of the address that is no secret: user, hosts, database, options such as the search_path."""
-        known = {name: str(part) for name, part in self._address.items() if name not in (*_SECRETS, *_FILES_OF_SECRETS)}
+        known = {name: str(part) for name, part in self._address.items() if name not in (*SECRETS, *FILES_OF_SECRETS)}
         user, name = known.pop("user", None), known.pop("dbname", "")
         hosts, ports = known.get("host", ""), known.get("port", "")
         place = ""
@@ -683,7 +690,7 @@ class Postgres:
         return errors.Unreachable(f"{self.describe()} does not answer: {self._without_secret(said)}", hint=hint)
 
     def _without_secret(self, said: str) -> str:
-        for part in _SECRETS:
+        for part in SECRETS:
             if secret := self._address.get(part):
                 said = said.replace(str(secret), "***")
         return said

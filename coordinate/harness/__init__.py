@@ -9,17 +9,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from urllib.parse import unquote
 
 from coordinate import config, hooks, service
-from coordinate.db.dialect import is_postgres, open_engine
+from coordinate.addresses import NOT_WRITTEN_DOWN
+from coordinate.db.dialect import is_postgres, remembered
 from coordinate.errors import InvalidInput, NotFound, PermissionDenied
 from coordinate.harness import files
 from coordinate.plans import PLAN_BYTES_MAX, PlannedTask, order_of, parse_plan
@@ -28,7 +27,6 @@ TEXTS = Path(__file__).parent
 ROLES = ("manager", "worker", "reviewer")
 # What each role must know, and what all of them may need.
 SKILLS = (*ROLES, "inbox")
-SECRETS = ("password", "sslpassword", "oauth_client_secret")
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,14 +253,14 @@ def _make_board(directory: Path, db: str | None, warnings: list[str]) -> tuple[B
         # It may name the board; a second one beside it would be worse than none.
         raise PermissionDenied(place.refusals[0], hint="put that right, and run init again")
     target, own = place.target, directory.absolute() / config.FOLDER / config.BOARD
-    remembered = _remembered(target)
+    kept = remembered(target)
     if not is_postgres(target):
-        target = remembered
+        target = kept
         Path(target).parent.mkdir(parents=True, exist_ok=True)
     if target != str(own) and own.exists():
         warnings.append(f"{own} is still there and is not used: {place.source} names another board")
-    if place.source in ("--db", "$COORDINATE_DB") and target != remembered:
-        warnings.append("the password was not written down: keep it in a passfile, or name the board in $COORDINATE_DB")
+    if place.source in ("--db", "$COORDINATE_DB") and target != kept:
+        warnings.append(NOT_WRITTEN_DOWN)
     upgraded = migrate.upgrade(target)
     return Board(upgraded.database, place.source, upgraded.before, upgraded.after, upgraded.backup), target
 
@@ -288,7 +286,7 @@ def _remember(directory: Path, db: str | None, warnings: list[str]) -> files.Cha
 
 def _config_file(directory: Path, db: str) -> files.Change | None:
     """The settings file that remembers `--db`; a file that is there is the user's, and must say the same already."""
-    target = _remembered(db)
+    target = remembered(db)
     if target == str(directory.absolute() / config.FOLDER / config.BOARD):
         return None
     name = f"{config.FOLDER}/config.toml"
@@ -304,25 +302,6 @@ def _config_file(directory: Path, db: str) -> files.Change | None:
             field="db",
         )
     return change
-
-
-def _remembered(target: str) -> str:
-    """The address of a board as it may be written down: without a secret, and the same from every folder."""
-    if is_postgres(target):
-        return without_secret(target)
-    return open_engine(target, create=False, patience=0, synchronous="NORMAL").describe()
-
-
-def without_secret(address: str) -> str:
-    """A database address without its password, wherever that stands, also in an address that is not quite right."""
-    scheme, _, rest = address.partition("://")
-    user = ""
-    # Up to the first @ everything but a / is user and password, also a ? that was not escaped.
-    if found := re.match(r"[^@/]*@", rest):
-        user, rest = found.group().rstrip("@").partition(":")[0] + "@", rest[found.end() :]
-    place, _, query = rest.partition("?")
-    kept = [part for part in query.split("&") if part and unquote(part.partition("=")[0]).lower() not in SECRETS]
-    return f"{scheme}://{user}{place.rpartition('@')[2]}" + ("?" + "&".join(kept) if kept else "")
 
 
 def _toml(text: str) -> str:

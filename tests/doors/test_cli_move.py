@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
+from urllib.parse import quote
+
+import pytest
 
 import coordinate
+from coordinate.addresses import NOT_WRITTEN_DOWN
 from coordinate.db import migrate
 from tests.doors.command import Command
 
@@ -70,3 +74,25 @@ def test_a_switch_that_cannot_be_written_is_told_beside_the_move_that_stands(tmp
     assert command("db", "move", "--resume", "--switch").json["switched"] == str(config_file)
     written = tomllib.loads(config_file.read_text())
     assert written == {"db": str(new), "deep": [["db"]], "busy_seconds": 7, "other": {"db": "stays"}}
+
+
+@pytest.mark.parametrize("secret", ["", "password=hush&"])
+def test_a_folder_that_switches_keeps_its_passfile_and_is_told_what_was_left_out(
+    secret: str, tmp_path: Path, pg_url: str
+) -> None:
+    """PG-17, PG-18: what the others are told names no file of this machine."""
+    folder, passfile = tmp_path / ".coordinate", tmp_path / "pass file"
+    folder.mkdir(mode=0o700)
+    migrate.upgrade(str(folder / "board.db"))
+    command = Command("", tmp_path)
+    del command.environment["COORDINATE_DB"]
+    rest = f"passfile={quote(str(passfile))}&{pg_url.partition('?')[2]}"
+    moved = command("db", "move", "--to", f"{pg_url.partition('?')[0]}?{secret}{rest}", "--switch")
+    assert moved.status == 0
+    assert json.loads(moved.out)["switched"] == str(folder / "config.toml")
+    named = tomllib.loads((folder / "config.toml").read_text())["db"]
+    assert named == f"{pg_url.partition('?')[0]}?{rest}"
+    assert [json.loads(line)["warning"] for line in moved.err.splitlines()] == [NOT_WRITTEN_DOWN] * bool(secret)
+    assert command("db", "current").json["at_head"]
+    told = command("db", "current", "--db", str(folder / "board.db")).json["fence"]["to"]
+    assert "passfile" not in told

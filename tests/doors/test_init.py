@@ -18,6 +18,7 @@ import pytest
 
 import coordinate
 from coordinate import harness
+from coordinate.addresses import without_secret
 from coordinate.db import migrate
 from coordinate.errors import InvalidInput
 from coordinate.harness import files
@@ -321,7 +322,7 @@ def test_naming_the_board_that_is_used_anyway_writes_no_settings(project: Path) 
 )
 def test_an_address_is_written_down_without_its_password(address: str, kept: str) -> None:
     """PG-17, PG-18"""
-    assert harness.without_secret(address) == kept
+    assert without_secret(address) == kept
 
 
 def test_a_password_is_never_written_or_said(project: Path, pg_url: str) -> None:
