@@ -43,11 +43,11 @@ ROWS_PER_SECOND = 30_000
 class MoveReport:
     """What a move did, or would do (`dry_run`): every table with its rows and its checksum, equal on both sides.
 
-    `added_seconds` is how long nobody could write; so much longer run the `holds` (leases, locks, sessions' signs of
-    life) that were live when the fence went up. `state`: checked, moved, or undone; `already` undone, by whoever came
-    before, or by the move itself as it failed. Of a board that was only checked, `rows` and `bytes` (as stored) are
-    what a move would carry, and nobody could write for about `expected_seconds`. `inert`: the tables on which an undo
-    left a trigger of the fence, which lets everybody pass; `coordinate db doctor --repair` takes it away.
+    `added_seconds` is how long nobody could write; so much longer run the `holds` (leases, takes, asks with a
+    timeout, signs of life) that were live when the fence went up. `state`: checked, moved, or undone; `already` undone,
+    by whoever came before, or by the move itself as it failed. Of a board that was only checked, `rows` and `bytes` (as
+    stored) are what a move would carry, and nobody could write for about `expected_seconds`. `inert`: the tables on
+    which an undo left a trigger of the fence, which lets everybody pass; `coordinate db doctor --repair` takes it away.
     """
 
     state: str

@@ -526,7 +526,8 @@ asks = Table(
     Column("state", TEXT, nullable=False, server_default="open"),
     Column("revision", BIGINT, nullable=False, server_default="1"),
     Column("snoozed_until", INSTANT),
-    Column("expires_at", INSTANT),
+    # Nobody can respond while it moves.
+    Column("expires_at", INSTANT, info=_hold(_LIVE)),
     # The human has done their part: the latest response, and since when there is a current one.
     Column("response_seq", INTEGER, nullable=False, server_default="0"),
     Column("handled_at", INSTANT),
@@ -537,7 +538,7 @@ asks = Table(
     # Who says to be acting on it, until when.
     Column("taken_by", TEXT),
     Column("taken_session_id", TEXT),
-    Column("taken_until", INSTANT),
+    Column("taken_until", INSTANT, info=_hold(_LIVE)),
     # The agent side has finished with it.
     Column("outcome", TEXT, nullable=False, server_default=""),
     Column("outcome_at", INSTANT),

@@ -26,6 +26,7 @@ import coordinate
 from coordinate import Coordinator, errors, service
 from coordinate.cli.root import root
 from coordinate.db import dialect, doctor, knowledge, migrate, move, sides
+from coordinate.db.portable import kind_of
 from coordinate.db.sides import TABLES, columns_of, holds
 from coordinate.records import Symptom
 from tests.conftest import create_board_on_postgres
@@ -37,7 +38,24 @@ from tests.tables import as_owner, ask, connect, is_postgres, nothing_changes, r
 ODD = "Größe, 長さ 🚀 'quotes' \"and\" \\N \\u0000 %s\ttab\nline\r\x0b end"
 KANBAN = Path(__file__).parents[1] / "samples" / "kanban" / "written-by-HEAD.db"
 R = TypeVar("R")
-HELD = {(table.name, column.name) for table, column in holds()}
+# Until when something is held, or may be answered: these get the time back.
+HELD = {
+    ("tasks", "lease_until"),
+    ("tasks", "parked_until"),
+    ("tasks", "review_until"),
+    ("leases", "expires_at"),
+    ("sessions", "heartbeat_at"),
+    ("asks", "taken_until"),
+    ("asks", "expires_at"),
+}
+# What somebody named by the clock on the wall stays: when to begin, when to be reminded, when a secret ends.
+NAMED = {("tasks", "not_before"), ("asks", "snoozed_until"), ("tokens", "expires_at")}
+# When something happened stays as well.
+HAPPENED = {
+    *("acknowledged_at", "acquired_at", "applied_at", "archived_at", "closed_at", "created_at", "ended_at"),
+    *("finished_at", "first_at", "handled_at", "last_at", "last_call_at", "last_used_at", "outcome_at", "released_at"),
+    *("removed_at", "revoked_at", "seen_at", "started_at", "told_at", "updated_at"),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -234,30 +252,61 @@ def test_what_humans_and_others_said_and_nobody_has_read_arrives_at_the_new_plac
         assert c.examine() == []
 
 
+def test_of_every_time_it_is_decided_whether_a_move_gives_it_back() -> None:
+    times = {
+        (table.name, column.name)
+        for table in TABLES
+        for column in columns_of(table)
+        if kind_of(column.type) == "instant"
+    }
+    assert {each for each in times if each[1] not in HAPPENED} == HELD | NAMED, "which is it?"
+    assert {(table.name, column.name) for table, column in holds()} == HELD
+
+
 def test_what_was_live_at_the_fence_gets_the_time_back_and_what_was_not_does_not(lived: str, other_url: str) -> None:
+    asked = {"action_owner": "task", "impact": "all"}
     with coordinate.connect(lived, agent="dave") as c:
         dead = c.claim_task(task=c.dispatch(title="Dead", role="dead").task.id).task.id
+        c.claim_review(agent="rita")
+        taken = c.ask(title="Taken?", timeout_seconds=900, **asked).ask.id
+        c.respond(ask=taken, text="yes", agent="henry")
+        c.take(ask=taken)
+        c.ask(title="Open?", timeout_seconds=900, task=c.dispatch(title="Open", role="open").task.id, **asked)
+        parked = c.claim_task(task=c.dispatch(title="Parked", role="parked").task.id)
+        answered = c.ask(title="Which?", task=parked, blocking=True, **asked).ask.id
+        c.respond(ask=answered, text="this", agent="henry")
+        asleep = c.ask(title="Asleep?", task=c.dispatch(title="Asleep", role="asleep").task.id, **asked).ask.id
+        c.snooze(ask=asleep, until=datetime(2090, 1, 1, tzinfo=UTC), agent="henry")
+        c.create_token(name="door", role="worker", ttl_seconds=900)
     run(lived, f"UPDATE tasks SET lease_until = '2001-01-01T00:00:00.000Z' WHERE id = '{dead}'")
-    before = _holds(lived)
+    before = _times(lived)
+    assert {place for place, values in before.items() if values} == HELD | NAMED
     report = move.move(lived, other_url)
-    after = _holds(other_url)
+    after = _times(other_url)
     assert report.added_seconds > 0
-    assert report.holds == 4, "two claims, a lock, a session; the scope of a worktree ends with that"
-    moved = {key for key in before if after[key] != before[key]}
-    assert {after[key] - before[key] for key in moved} == {timedelta(seconds=report.added_seconds)}
-    assert ("tasks", dead) not in moved
+    moved = {
+        (place, key): after[place][key] - value
+        for place, values in before.items()
+        for key, value in values.items()
+        if after[place][key] != value
+    }
+    assert set(moved.values()) == {timedelta(seconds=report.added_seconds)}
     assert len(moved) == report.holds
+    assert {place for place, _ in moved} == HELD
+    assert (("tasks", "lease_until"), dead) not in moved
+    assert (("asks", "taken_until"), taken) in moved
 
 
-def _holds(url: str) -> dict[tuple[str, Any], datetime]:
-    found = {}
-    for table, column in holds():
-        for key, value in rows(
-            url, f"SELECT {next(iter(table.primary_key.columns)).name}, {column.name} FROM {table.name}"
-        ):
-            if value is not None:
-                found[table.name, key] = value if isinstance(value, datetime) else datetime.fromisoformat(value)
-    return found
+def _times(url: str) -> dict[tuple[str, str], dict[Any, datetime]]:
+    """What is to come, or might get time back, by place and row."""
+    return {
+        (table, column): {
+            key: value if isinstance(value, datetime) else datetime.fromisoformat(value)
+            for key, value in rows(url, f"SELECT id, {column} FROM {table}")
+            if value is not None
+        }
+        for table, column in HELD | NAMED
+    }
 
 
 # --- the fence --------------------------------------------------------------------------------------------------------
