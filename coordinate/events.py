@@ -8,7 +8,6 @@ handed it again: at least once, all readers in one order, none missed. Delivered
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any
 
 from coordinate import inputs
@@ -280,15 +279,15 @@ def rewind(tx: Tx, *, consumer: str, position: int) -> Cursor:
     return Cursor(consumer, position, position)
 
 
-def prune_batch(tx: Tx, *, after: int, before: datetime | None, limit: int, dry_run: bool) -> tuple[int, int | None]:
+def prune_batch(tx: Tx, *, after: int, limit: int, dry_run: bool) -> tuple[int, int | None]:
     """Remove one batch of numbered events whose time is over; returns how many, and where the next batch begins."""
-    batch = tx.all("events_expired", after=after, before=before, limit=limit)
+    batch = tx.all("events_expired", after=after, limit=limit)
     if not batch:
         return 0, None
     through = int(batch[-1].position)
     deleted = len(batch)
     if not dry_run:
-        deleted = tx.count("events_delete", after=after, through=through, before=before)
+        deleted = tx.count("events_delete", after=after, through=through)
         tx.run("counter_raise", kind="events_pruned", least=through)
     return deleted, through if len(batch) == limit else None
 

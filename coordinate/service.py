@@ -500,14 +500,14 @@ class Coordinator:
     def prune(self, *, before: datetime | None = None, dry_run: bool = False) -> Pruned:
         """Remove expired events, and notes and history of finished tasks written before `before` (an aware moment).
 
-        Never events without a time to live, never anything of a live task. Along go the event cursors of sessions that
-        are over for 30 days. In batches of 1,000, each a transaction of
-        its own, so that others work on; interrupted, it has done part. Without `before` only expired events go.
+        An event goes by its own time to live, whatever `before` says, and one without never; nothing of a live task
+        goes. Along go the event cursors of sessions that are over for 30 days. In batches of 1,000, each a transaction
+        of its own, so that others work on; interrupted, it has done part. Without `before` only expired events go.
         `dry_run` counts and removes nothing.
         """
         before, dry_run = None if before is None else inputs.instant(before, "before"), inputs.flag(dry_run, "dry_run")
         self.database.number_events()
-        deleted = {"events": self._in_batches(events.prune_batch, before=before, dry_run=dry_run, limit=upkeep.BATCH)}
+        deleted = {"events": self._in_batches(events.prune_batch, dry_run=dry_run, limit=upkeep.BATCH)}
         for table in ("history", "notes"):
             deleted[table] = (
                 0

@@ -275,7 +275,6 @@ add(
         event_feed.c.position > given_integer("after"), event_feed.c.position <= given_integer("through")
     ),
 )
-_old = optional(events.c.created_at, given_instant("before"), events.c.created_at < given_instant("before"))
 _expired = (
     select(event_feed.c.position, events.c.id)
     .select_from(_numbered)
@@ -283,7 +282,6 @@ _expired = (
         event_feed.c.position > given_integer("after"),
         events.c.ttl_seconds.is_not(None),
         plus_seconds(events.c.created_at, events.c.ttl_seconds) < now(),
-        _old,
     )
     .order_by(event_feed.c.position)
     .limit(given_integer("limit"))
@@ -295,7 +293,6 @@ add(
     delete(events).where(
         events.c.ttl_seconds.is_not(None),
         plus_seconds(events.c.created_at, events.c.ttl_seconds) < now(),
-        _old,
         events.c.id.in_(
             select(event_feed.c.event_id).where(
                 event_feed.c.position > given_integer("after"), event_feed.c.position <= given_integer("through")

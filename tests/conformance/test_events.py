@@ -220,6 +220,19 @@ def test_a_reader_that_was_too_slow_is_told_what_it_lost(board: Coordinator, boa
     assert board.next_events(consumer="slow").gap is None
 
 
+def test_what_is_expired_goes_whatever_else_a_prune_is_to_remove(board: Coordinator, board_url: str) -> None:
+    """QL-19: `before` is for notes and history; an event goes by its own time, and never before it."""
+    emit(board, 2, ttl_seconds=0)
+    emit(board, 1, ttl_seconds=3600)
+    emit(board, 1, ttl_seconds=None)
+    age(board_url, 1)
+    long_ago, soon = (datetime.now(UTC) + timedelta(days=days) for days in (-365, 365))
+    assert board.prune(before=long_ago, dry_run=True).events_deleted == 2
+    assert board.prune(before=long_ago).events_deleted == 2
+    assert board.prune(before=soon).events_deleted == 0
+    assert len(board.next_events(consumer="c", from_start=True).events) == 2
+
+
 def test_a_reader_that_kept_up_has_no_gap(board: Coordinator, board_url: str) -> None:
     """QL-19: pruned behind a reader is not lost for it; what lives between the pruned is still handed out."""
     emit(board, 3, ttl_seconds=0)

@@ -206,25 +206,23 @@ WHERE event_feed.position > :after AND event_feed.position <= :through;
 
 -- name: events_expired
 -- why: A batch of numbered events whose time is over, oldest first.
--- takes: after integer, before instant, limit integer
+-- takes: after integer, limit integer
 -- gives: position integer, id integer
 SELECT event_feed.position, events.id
 FROM event_feed JOIN events ON events.id = event_feed.event_id
 WHERE event_feed.position > :after AND events.ttl_seconds IS NOT NULL AND (events.created_at + make_interval(secs =>
-    CAST(events.ttl_seconds AS DOUBLE PRECISION))) < (SELECT date_trunc('milliseconds', clock_timestamp())) AND
-    (CAST(:before AS TIMESTAMP WITH TIME ZONE) IS NULL OR events.created_at < :before)
+    CAST(events.ttl_seconds AS DOUBLE PRECISION))) < (SELECT date_trunc('milliseconds', clock_timestamp()))
 ORDER BY event_feed.position
 
 LIMIT :limit;
 
 -- name: events_delete
 -- why: Remove a run of expired events; their place in the feed goes with them.
--- takes: before instant, after integer, through integer
+-- takes: after integer, through integer
 -- gives: nothing
 DELETE FROM events
 WHERE events.ttl_seconds IS NOT NULL AND (events.created_at + make_interval(secs => CAST(events.ttl_seconds AS DOUBLE
-    PRECISION))) < (SELECT date_trunc('milliseconds', clock_timestamp())) AND (CAST(:before AS TIMESTAMP WITH TIME ZONE)
-    IS NULL OR events.created_at < :before) AND events.id IN (SELECT event_feed.event_id
+    PRECISION))) < (SELECT date_trunc('milliseconds', clock_timestamp())) AND events.id IN (SELECT event_feed.event_id
 FROM event_feed
 WHERE event_feed.position > :after AND event_feed.position <= :through);
 

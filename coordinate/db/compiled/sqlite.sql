@@ -187,25 +187,23 @@ WHERE event_feed.position > :after AND event_feed.position <= :through;
 
 -- name: events_expired
 -- why: A batch of numbered events whose time is over, oldest first.
--- takes: after integer, before instant, limit integer
+-- takes: after integer, limit integer
 -- gives: position integer, id integer
 SELECT event_feed.position, events.id
 FROM event_feed JOIN events ON events.id = event_feed.event_id
 WHERE event_feed.position > :after AND events.ttl_seconds IS NOT NULL AND strftime('%Y-%m-%dT%H:%M:%fZ',
-    events.created_at, (events.ttl_seconds) || ' seconds') < strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND (CAST(:before AS
-    DATETIME) IS NULL OR events.created_at < :before)
+    events.created_at, (events.ttl_seconds) || ' seconds') < strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 ORDER BY event_feed.position
 
 LIMIT :limit;
 
 -- name: events_delete
 -- why: Remove a run of expired events; their place in the feed goes with them.
--- takes: before instant, after integer, through integer
+-- takes: after integer, through integer
 -- gives: nothing
 DELETE FROM events
 WHERE events.ttl_seconds IS NOT NULL AND strftime('%Y-%m-%dT%H:%M:%fZ', events.created_at, (events.ttl_seconds) ||
-    ' seconds') < strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND (CAST(:before AS DATETIME) IS NULL OR events.created_at <
-    :before) AND events.id IN (SELECT event_feed.event_id
+    ' seconds') < strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND events.id IN (SELECT event_feed.event_id
 FROM event_feed
 WHERE event_feed.position > :after AND event_feed.position <= :through);
 
