@@ -195,7 +195,7 @@ CHECKS = (
         "wrong_attempts",
         "fault",
         "a task's attempt lies below one that was given out: an old handle could become current again",
-        "stop the agents, then `coordinate db restore --settle` raises all of them",
+        "stop the agents, then `coordinate db restore --settle --yes` raises all of them, and ends every claim",
     ),
     Check("wrong_done", "warning", "a task is DONE, and no attempt did it", "somebody wrote past the program"),
     Check(

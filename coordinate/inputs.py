@@ -357,6 +357,11 @@ def missing(field: str, message: str) -> InvalidInput:
     return refuse(field, message, hint=f"{field} is needed; nothing was changed")
 
 
+def one(word: str) -> str:
+    """A word with its article, for a message."""
+    return f"{'an' if word[0] in 'aeiou' else 'a'} {word}"
+
+
 def _kind(value: object) -> str:
     return "nothing" if value is None else type(value).__name__
 

@@ -902,7 +902,8 @@ class Symptom:
 class Settled:
     """What ended when a board was put back to an earlier day.
 
-    `known`: its numbers go on above all that were given out; else by a wide margin.
+    `known`: the numbers of the board that is replaced could be read, so that all go on just above them. If not, and
+    always where a board was put back by other means, they go on by a wide margin.
     """
 
     claims_ended: int

@@ -154,7 +154,8 @@ def restore(call: Call, file: str | None, replace: bool, settle: bool, yes: bool
     """Put a backup in the place of a SQLite board, in one step, and let nothing of the later days come twice.
 
     Every claim, lease and lock of the backup ends, since nobody can tell who holds what since then; and all numbers go
-    on above those of the board that is replaced. On Postgres: stop the agents, pg_restore, then --settle.
+    on above those of the board that is replaced: "known" says that these could be read; else, and with --settle always,
+    numbers go on by a wide margin. On Postgres: stop the agents, pg_restore, db grant, then --settle --yes.
     """
     from coordinate import errors, service
     from coordinate.db import dialect, server
@@ -174,7 +175,11 @@ def restore(call: Call, file: str | None, replace: bool, settle: bool, yes: bool
     if dialect.is_postgres(target):
         said = "a board on Postgres is restored by Postgres' own tool, into an empty schema"
         shown = server.restore_command(target, Path(as_path(file or "")).absolute())
-        hint = f"stop the agents; {shown}; then: coordinate db restore --settle"
+        hint = (
+            "stop the agents; where a board is there that this replaces, dump it, then coordinate db downgrade base;"
+            f" {shown}; then let coordinate db grant ROLE print what the agents' role needs;"
+            " last, as the owner of the tables: coordinate db restore --settle --yes"
+        )
         raise errors.InvalidInput(said, hint=hint, field="db")
     call.show(service.restore(as_path(file or ""), call.target(), replace=replace))
 

@@ -33,7 +33,7 @@ def create_token(
     assert known is not None
     if known.kind != kind:
         raise InvalidInput(
-            f"{name} is known as {known.kind}, and {role} is a role of a {kind}",
+            f"{name} is known as {known.kind}, and {role} is a role of {inputs.one(kind)}",
             hint="choose another name for it",
             field="name",
         )

@@ -138,7 +138,7 @@ def _finishable(tx: Tx, task: Row | Task, readers: list[str]) -> Row | None:
     if before.action_owner in ("decision", "approval") and not (task.result or "").strip():
         raise inputs.refuse(
             "result",
-            f"{before.id} is a {before.action_owner}: say what came of it in the result of {task.id}",
+            f"{before.id} is {inputs.one(before.action_owner)}: say what came of it in the result of {task.id}",
             hint=f"give a result, or acknowledge {before.id} first, with an outcome",
         )
     return before

@@ -109,7 +109,9 @@ def content_of(
     least = 2 if most else 0
     if not least <= len(content.options or []) <= most:
         wanted = f"{least} to {most} options" if most else "no options"
-        raise inputs.refuse("options", f"a {action_owner or kind} has {wanted}, not {len(content.options or [])}")
+        said = f"{inputs.one(action_owner or kind)} has {wanted}, not {len(content.options or [])}"
+        hint = "name each of them as an option (--option)" if most else "leave the options away"
+        raise inputs.refuse("options", said, hint=f"{hint}; nothing was changed")
     return content
 
 
@@ -724,7 +726,9 @@ def require_outcome(row: Row, outcome: str, field: str = "outcome") -> None:
     """What was answered to a decision or an approval is finished with by saying what came of it."""
     if row.action_owner in ("decision", "approval") and not inputs.visible(outcome):
         raise inputs.refuse(
-            field, f"{row.id} is a {row.action_owner}: say in one line what came of it", hint=f"give the {field}"
+            field,
+            f"{row.id} is {inputs.one(row.action_owner)}: say in one line what came of it",
+            hint=f"give the {field}",
         )
 
 

@@ -291,7 +291,9 @@ def _write(
         raise _outdated(hand, f"to change its row {row.label} show the revision that you read", row)
     elif content is not None and not begins and content.action_owner != row.action_owner:
         hint = "advance to another step"
-        raise inputs.refuse("action_owner", f"{row.label} waits for a {row.action_owner} of a human", hint=hint)
+        raise inputs.refuse(
+            "action_owner", f"{row.label} waits for {inputs.one(row.action_owner)} of a human", hint=hint
+        )
     after = _put(hand, row, given.label, position, numbers, wanted)
     _turn(hand, was, after, given, content, begins=begins, advances=advances)
     return _Written(after, was, changed=True)
