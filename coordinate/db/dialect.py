@@ -536,11 +536,18 @@ _HOPELESS = (
     "does not exist",
     "pg_hba.conf",
     "could not translate host name",
+    "does not support SSL",
+    "bad value",
     "invalid",
 )
 
 
-_NO_DATABASE = r'FATAL: +database "[^"]*" does not exist'
+_NO_DATABASE = r'FATAL: +database "([^"]*)" does not exist'
+_WRONG_VALUE = (
+    r'invalid integer value "[^"]*" for connection option "(\w+)"'
+    r'|bad value for (\w+)|invalid (\w+) (?:value|number): "'
+)
+_NO_TLS = ("does not support SSL", "certificate", "private key file")
 _NOT_LET_IN = ("authentication failed", "no password supplied", "pg_hba.conf", 'FATAL:  role "')
 # A server that starts or stops says so itself (57P03), one without a place (53300), and a pooler that lost its server.
 _NO_PLACE = ("too many clients", "too many connections", "connection slots", "no more connections allowed")
@@ -586,10 +593,35 @@ class Postgres:
         self._pipelines: dict[Any, tuple[Any, Any]] = {}
 
     def describe(self) -> str:
-        """Host, port and database; never the password, whatever the address looks like."""
-        known = self._address
-        host, port, name = known.get("host") or "localhost", known.get("port") or "5432", known.get("dbname") or ""
-        return f"postgresql://{host}:{port}/{name}"
+        """Hosts, ports and database, as an address that leads there and that anybody may see."""
+        known = self._resolved()
+        hosts, ports = known["host"].split(","), known["port"].split(",")
+        ports = ports * len(hosts) if len(ports) == 1 else ports
+        name = quote(known["dbname"], safe="")
+        if any(host.startswith(("/", "@")) for host in hosts):  # sockets
+            return f"postgresql:///{name}?host={quote(','.join(hosts), safe='/,')}&port={','.join(ports)}"
+        places = [
+            f"{f'[{host}]' if ':' in host else quote(host, safe='')}:{port}"
+            for host, port in zip(hosts, ports, strict=False)
+        ]
+        return f"postgresql://{','.join(places)}/{name}"
+
+    def _resolved(self) -> dict[str, str]:
+        """Where libpq would go, by the address, a service, $PGHOST and the like, and its defaults.
+
+        It is asked itself: a mode that there is not stops it before it looks up a host or a password, and after it has
+        put these together.
+        """
+        asked = self._psycopg.conninfo.make_conninfo(**{**self._address, "sslmode": "none", "password": "none"})
+        attempt = self._psycopg.pq.PGconn.connect_start(asked.encode())
+        found = {each.keyword.decode(): (each.val or b"").decode(errors="replace") for each in attempt.info}
+        first = attempt.host.decode(errors="replace")
+        attempt.finish()
+        return {
+            "host": found["host"] or found["hostaddr"] or self._address.get("host") or first or "localhost",
+            "port": ",".join(port or "5432" for port in (found["port"] or "").split(",")),
+            "dbname": found["dbname"] or self._address.get("dbname") or "",
+        }
 
     def address(self) -> str:
         """Everything of the address that is no secret: user, hosts, database, options such as the search_path."""
@@ -608,13 +640,28 @@ class Postgres:
         """The parts of the address. One whose password was not encoded spills parts of it into host, port or name."""
         try:
             known = self._psycopg.conninfo.conninfo_to_dict(self.conninfo)
-        except (self._psycopg.Error, UnicodeError):
+        except (self._psycopg.Error, UnicodeError) as error:
+            unknown = re.search(r'invalid URI query parameter: "(\w+)"', str(error))
+            if unknown and "@" not in self.conninfo.partition("?")[2]:  # else it may be a piece of a password
+                raise errors.InvalidInput(
+                    f"the Postgres address has a parameter that libpq does not know: {unknown[1]}",
+                    hint="leave it away, or look how it is written: Postgres' manual lists the Parameter Key Words",
+                    field="db",
+                ) from None
             known = None
         if known is None or any("@" in str(known.get(part, "")) for part in ("host", "port", "dbname")):
             raise errors.InvalidInput(
                 "the Postgres address cannot be read",
                 hint="write it as postgresql://USER@HOST:PORT/NAME, with @ : / % # ? and spaces in a password written"
                 " as %40 %3A %2F %25 %23 %3F %20",
+                field="db",
+            )
+        ports = [port for port in str(known.get("port") or "").split(",") if port]
+        if not all(port.isascii() and port.isdecimal() and 0 < int(port) < 65536 for port in ports):
+            # Not shown: where the host was forgotten it is a password.
+            raise errors.InvalidInput(
+                "the port in the Postgres address is no number from 1 to 65535",
+                hint="write it as postgresql://USER@HOST:PORT/NAME; it is 5432 where it is left away",
                 field="db",
             )
         return dict(known)
@@ -666,8 +713,18 @@ class Postgres:
     def _not_connected(self, error: Exception) -> errors.CoordinateError:
         said = str(error)
         told = f"{self.describe()} lets nobody in: {self._without_secret(' '.join(said.split()))}"
-        if re.search(_NO_DATABASE, said):
-            return errors.NoBoard(told, hint="name another database, or let a DBA create this one")
+        if missing := re.search(_NO_DATABASE, said):
+            return errors.NoBoard(
+                f"{self.describe()} does not exist: the server runs, and has no database {missing[1]}",
+                hint=f"check the name, or let a DBA create it: createdb {shlex.quote(missing[1])}",
+            )
+        if wrong := re.search(_WRONG_VALUE, said):
+            name = next(filter(None, wrong.groups()))
+            return errors.InvalidInput(
+                f"{name} has a value that libpq does not take",
+                hint=f"look at {name} in the address, in its service, and in what the environment says (PG…)",
+                field="db",
+            )
         if any(sign in said for sign in _NOT_LET_IN):
             return errors.PermissionDenied(
                 told, hint="check the user, and the password in a passfile or $PGPASSWORD; a DBA knows pg_hba.conf"
@@ -676,6 +733,12 @@ class Postgres:
 
     def _unreachable(self, error: Exception) -> errors.CoordinateError:
         said = " ".join(str(error).split())
+        if any(sign in said for sign in _NO_TLS):
+            return errors.Unreachable(
+                f"TLS to {self.describe()} was refused: {self._without_secret(said)}",
+                hint="look at sslmode and sslrootcert in the address: that root must have signed what the server shows,"
+                " which must name the host; and at whether the server speaks TLS (SHOW ssl)",
+            )
         hint = "check the address and that the server runs; then try again"
         if "unsupported startup parameter" in said:
             hint = (
@@ -853,6 +916,8 @@ class Postgres:
         tables = [row[0] for row in found]
         if VERSION_TABLE not in tables:
             self.refuse_a_board_elsewhere(connection)
+        if home is None:
+            raise no_schema(self.describe())
         return tables, str(home or "")
 
     def refuse_a_board_elsewhere(self, connection: Any) -> None:
@@ -918,6 +983,14 @@ class Postgres:
 
     def after_fork(self) -> None:
         pass
+
+
+def no_schema(where: str) -> errors.NoBoard:
+    """Nothing of a search_path is there, or may be used: neither is there a board, nor can one be made."""
+    return errors.NoBoard(
+        f"{where} has no schema in its search_path that this role may use",
+        hint="check search_path, create the schema, or let its owner GRANT USAGE, CREATE ON SCHEMA … TO the role",
+    )
 
 
 def _to_utc(moment: datetime) -> datetime:

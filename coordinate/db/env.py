@@ -162,10 +162,7 @@ def _migrate_postgres(context: Any, verb: str, connection: Connection, ours: dia
     if verb in MOVES and not is_there and isinstance(ours, dialect.Postgres):
         ours.refuse_a_board_elsewhere(_driver(connection))
     if home is None:
-        raise errors.NotABoard(
-            f"{where} has no schema in its search_path that this role may use",
-            hint="create the schema, or let its owner GRANT USAGE, CREATE ON SCHEMA … TO the role",
-        )
+        raise dialect.no_schema(where)
     # One schema, whatever the search_path lists: tables of another one must be neither found nor made. And a client
     # that is cut off must not hold its locks for ever.
     connection.execute(

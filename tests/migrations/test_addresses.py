@@ -177,6 +177,7 @@ def test_tls_parameters_are_passed_on_and_a_wrong_root_is_refused(
         assert "sslmode=verify-full&sslrootcert=" in c.database.engine.address()
     for wrong, reason in (
         (re.sub("sslrootcert=.*", f"sslrootcert={other}", url), "certificate verify failed"),
+        (re.sub("sslrootcert=.*", f"sslrootcert={other}-not", url), "root certificate file"),
         (url.replace("localhost", "127.0.0.1"), 'does not match host name "127.0.0.1"'),
         (re.sub("sslmode=.*", "sslmode=disable", url), "no encryption"),
     ):
@@ -185,6 +186,7 @@ def test_tls_parameters_are_passed_on_and_a_wrong_root_is_refused(
         told = everything_said(wrong)
         monkeypatch.undo()
         assert reason in told
+        assert ("TLS to postgresql://" in told and "sslrootcert in the address" in told) == ("sslroot" in wrong)
         assert "hush" not in told
         assert tries == [], "no other try can help"
 

@@ -85,7 +85,7 @@ def test_a_role_that_may_not_even_use_the_schema_is_told_so(home: str, roles: Ro
     run(home, "REVOKE ALL ON SCHEMA public FROM PUBLIC")
     with (
         unchanged(home),
-        pytest.raises(errors.NotABoard, match="no schema in its search_path that this role may use") as no,
+        pytest.raises(errors.NoBoard, match="no schema in its search_path that this role may use") as no,
     ):
         migrate.upgrade(roles.url(role, home))
     assert "GRANT USAGE, CREATE" in no.value.hint

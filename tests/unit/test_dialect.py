@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import psycopg
 import pytest
 
 from coordinate import errors
+from coordinate.db import migrate
 from coordinate.db.dialect import Postgres
-from tests.postgres import Server
+from tests.postgres import Server, url_with_database, url_with_search_path
 from tests.tables import run
 
 KNOWN = {option.keyword.decode(): option.dispchar for option in psycopg.pq.Conninfo.get_defaults()}
@@ -57,3 +60,62 @@ def test_a_plan_of_an_older_schema_is_made_anew_and_no_standby(postgres: Server)
     assert explained is not None
     assert (type(explained.error), explained.again, explained.lost) == (errors.Busy, True, True)
     assert engine._prepares
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("postgresql://u:hush@a:5741,b:5743/pf", "postgresql://a:5741,b:5743/pf"),
+        ("postgresql://a,b:1/n?user=u", "postgresql://a:5432,b:1/n"),
+        ("postgresql://[::1]:5/a%2Fb", "postgresql://[::1]:5/a%2Fb"),
+        ("postgresql:///n?host=/run/pg&port=6", "postgresql:///n?host=/run/pg&port=6"),
+        ("postgresql:///n?hostaddr=::1,1.2.3.4&port=1,2", "postgresql://[::1]:1,1.2.3.4:2/n"),
+        ("postgresql:///?service=svc", "postgresql://served:7/there"),
+        ("postgresql:///work", "postgresql://surroundings:99/work"),
+        ("postgresql://h?sslmode=verify-full", "postgresql://h:99/me"),
+    ],
+)
+def test_what_is_shown_is_where_it_leads(
+    address: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By libpq's own rules, and as an address that leads there."""
+    services = tmp_path / "services"
+    services.write_text("[svc]\nhost=served\nport=7\ndbname=there\npassword=hush\n")
+    monkeypatch.setenv("PGSERVICEFILE", str(services))
+    monkeypatch.setenv("PGUSER", "me")
+    if "surroundings" in shown or shown.endswith("/me"):
+        monkeypatch.setenv("PGHOST", "surroundings")
+        monkeypatch.setenv("PGPORT", "99")
+    engine = Postgres(address)
+    assert engine.describe() == shown
+    assert Postgres(shown).describe() == shown
+
+
+@pytest.mark.parametrize(
+    ("place", "kind", "said", "hint"),
+    [
+        ("127.0.0.1:1/n?foo=hush", errors.InvalidInput, "does not know: foo", "Parameter Key Words"),
+        ("127.0.0.1:5hush/n", errors.InvalidInput, "the port", "HOST:PORT"),
+        ("127.0.0.1:1,2:99999/n", errors.InvalidInput, "the port", "HOST:PORT"),
+        ("127.0.0.1:1/n?sslmode=hush", errors.InvalidInput, "sslmode has a value", "sslmode"),
+        ("127.0.0.1:1/n?connect_timeout=hush", errors.InvalidInput, "connect_timeout has a value", "connect_timeout"),
+    ],
+)
+def test_what_is_wrong_with_an_address_is_named_and_not_shown(
+    place: str, kind: type[errors.CoordinateError], said: str, hint: str
+) -> None:
+    """PG-18: a part that is in the wrong place may be a password."""
+    with pytest.raises(kind, match=said) as refused:
+        migrate.current(f"postgresql://{place}")
+    assert hint in refused.value.hint
+    assert "hush" not in str(refused.value.as_dict())
+
+
+def test_a_database_and_a_schema_that_are_not_there_are_said_to_be_missing(postgres: Server) -> None:
+    missing = url_with_database(postgres.url, "no%20one's")
+    for act in (migrate.current, migrate.upgrade):
+        with pytest.raises(errors.NoBoard, match="has no database no one's") as refused:
+            act(missing)
+        assert "createdb" in refused.value.hint
+        with pytest.raises(errors.NoBoard, match="no schema in its search_path"):
+            act(url_with_search_path(postgres.url, "nope"))
