@@ -363,7 +363,7 @@ class Coordinator:
 
         It returns the moment there is a response later than number `after`, which this session has then been handed,
         or the ask is closed. As `pending` does, it leaves out the ask's own context that the session has, but for
-        `full`.
+        `full`. It waits on while the board moves, and raises `Moved` once it has.
         """
         name, run = self._caller(agent, session)
         inputs.integer(after, "after", least=0, most=inputs.BIGINT_MAX)
@@ -376,6 +376,7 @@ class Coordinator:
             if found.closed_at is not None:
                 return [found]
             if found.handled_at is None or found.response_seq <= after:
+                self._perform_only(Tx.expects, writes=False)
                 return []
             found = self._perform(
                 lambda tx: deliveries.collect(tx, ask=ask, full=full, agent=name, session=run),
@@ -455,7 +456,8 @@ class Coordinator:
 
         Work of the `role` that is ready is told, not taken: `claim_next` takes it, if it is still there. `answers` are
         asks of the caller that humans have answered: `pending` reads them. Others' words are what `learnings` hands
-        along, each once. In vain the answer says so: call again.
+        along, each once. In vain the answer says so: call again. Raises `Moved` when there is nothing, and the board
+        has moved; while it moves this waits on.
         """
         deadline = time.monotonic() + inputs.seconds(wait, "wait", most=inputs.WAIT_SECONDS_MAX)
         role, project = inputs.name_or_none(role, "role"), inputs.name_or_none(project, "project")
@@ -470,9 +472,12 @@ class Coordinator:
             said: tuple[Event, ...] = ()
             more = 0
             if self._perform(lambda tx: events.unheard(tx, agent=agent, session=session), writes=False):
-                heard = self.learnings(agent=agent, session=session)
-                said, more = heard.events, heard.more
+                with suppress(errors.Moving):  # they come along later, where the board is then
+                    heard = self.learnings(agent=agent, session=session)
+                    said, more = heard.events, heard.more
             news = News(work, self.unread_answers(agent=agent), said, more)
+            if news.nothing:
+                self._perform_only(Tx.expects, writes=False)
             left = deadline - time.monotonic()
             if not news.nothing or left <= 0:
                 return news
@@ -482,12 +487,20 @@ class Coordinator:
     def tail_events(
         self, *, after: int | None = None, project: str | None = None, not_by: str | None = None, limit: int = 100
     ) -> tuple[list[Event], int]:
-        """The events behind a position (None: the head) in order, and the position to go on from. Moves no cursor."""
+        """The events behind a position (None: the head) in order, and the position to go on from. Moves no cursor.
+
+        Raises `Moved` when there is none behind the position, and the board has moved: positions are the same there.
+        """
         self.database.number_events()
         start = self._perform(events.head, writes=False) if after is None else after
-        found = self._perform(
-            lambda tx: events.peek(tx, after=start, project=project, not_by=not_by, limit=limit), writes=False
-        )
+
+        def look(tx: Tx) -> list[Event]:
+            found = events.peek(tx, after=start, project=project, not_by=not_by, limit=limit)
+            if not found and after is not None:
+                tx.expects()
+            return found
+
+        found = self._perform(look, writes=False)
         return found, (found[-1].id or start) if found else start
 
     def export(self, *, page: int = tasks.EXPORT_PAGE) -> Iterator[ExportedTask]:

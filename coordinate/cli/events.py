@@ -175,7 +175,7 @@ def tail(
     program: str | None,
     **filters: str | None,
 ) -> None:
-    """Print events as they happen, one JSON document a line, until interrupted (exit 0).
+    """Print events as they happen, one JSON document a line, until interrupted (exit 0), or the board moves (exit 7).
 
     With --exec an event is acknowledged when CMD ends with 0: every event reaches it at least once, in order. What
     fails is tried three times; then the tail stops with CMD's exit status, and the next one begins with that event.

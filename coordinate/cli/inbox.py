@@ -90,7 +90,10 @@ def withdraw(call: Call, ask: str, **wanted: Any) -> None:
 @click.option("--after", type=int, metavar="SEQ", help="Only for a response later than this one.")
 @full_option
 def wait(call: Call, ask: str, wait: int | None, full: bool, after: int | None) -> None:
-    """Wait for the response to an ask, or its end; it has then been handed to you. Exit 8 when waited in vain."""
+    """Wait for the response to an ask, or its end; it has then been handed to you.
+
+    Exit 8: waited in vain; 7: the board has moved.
+    """
     with call.board() as board:
         found = board.wait_ask(ask=ask, full=full, wait=3_600 if wait is None else wait, **given(after=after))
         call.show({} if found is None else found)
@@ -194,6 +197,8 @@ def unannotate(call: Call, annotation: str) -> None:
 def watch(call: Call, project: str | None, once: bool) -> None:
     """Print what needs the human, or is told them, one JSON document a line, as it comes, until interrupted (exit 0).
 
+    Exit 7: the board has moved.
+
     For notifiers: each ask comes once, and again when it is put in other words or needs you anew. What agents tell has
     the kind note or done.
     """
@@ -207,6 +212,7 @@ def watch(call: Call, project: str | None, once: bool) -> None:
                 seen = {each.id: each.revision for each in needed}
                 if once:
                     return
+                board.database.perform(lambda tx: tx.expects(), writes=False)
                 board.database.wait(WATCH_SECONDS)
         except KeyboardInterrupt:
             return

@@ -121,6 +121,12 @@ class Tx:
         """`Moving` or `Moved`, where a change may not be made; what changes a row, the database stops by itself."""
         return fence.stops(self.one("move_state")) if self._writes else None
 
+    def expects(self) -> None:
+        """For whoever found nothing, and waits: raises `Moved` where nothing will come. One that moves may stay yet."""
+        stopped = fence.stops(self.one("move_state"))
+        if stopped is not None and not isinstance(stopped, errors.Moving):
+            raise stopped
+
     def finish(self) -> None:
         """The last statements of the transaction: announcements, then the events."""
         for topic in sorted(self._topics):

@@ -98,6 +98,7 @@ _REFUSALS = {
     "403": "A foreign host or origin, or not for this role.",
     "404": "No such thing.",
     "409": "Held by another, outdated, or no such move from where it stands.",
+    "410": "The board has moved; `address` says where.",
     "413": "Too large.",
     "415": "The body is not application/json.",
     "422": "A value that may not come in.",

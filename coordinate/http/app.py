@@ -184,6 +184,7 @@ async def events(request: Request) -> Response:
         if "after" in request.query_params and said is not None and int(said) > head:
             raise inputs.refuse("after", f"the log ends at {head}, before {said}")
         after = head if said is None else min(int(said), head)
+        await calls.run(partial(calls.board.tail_events, after=after, limit=1))  # nothing comes where it has moved
     except CoordinateError as error:
         return refused(error)
     return StreamingResponse(_lines(calls, after, project), media_type="text/event-stream")

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import anyio
 from anyio import to_thread
 
-from coordinate.errors import CoordinateError, Held, NotAuthenticated
+from coordinate.errors import CoordinateError, Held, Moved, NotAuthenticated
 from coordinate.operations import WAIT_SECONDS_MAX, Caller, Operation, nothing_yet
 from coordinate.records import Event
 from coordinate.service import Coordinator
@@ -82,6 +82,8 @@ class Feed:
     def __init__(self, calls: Calls) -> None:
         self.changed = anyio.Event()
         self.stopped = False
+        # The board has moved, and those who follow have read all that will ever come here.
+        self.over = False
         self._calls = calls
         self.followers = 0
         self._wanted = anyio.Event()
@@ -99,10 +101,12 @@ class Feed:
                 await self._wanted.wait()
             try:
                 grown = self._keep(*await self._calls.run(self._read))
+                self.over = False
                 if not grown:
                     await to_thread.run_sync(self._calls.board.database.wait, READ_SECONDS, abandon_on_cancel=True)
-            except CoordinateError:
+            except CoordinateError as error:
                 await anyio.sleep(READ_SECONDS)  # the board is busy or away; a look will say so
+                self.over = isinstance(error, Moved)
                 grown = True
             if grown:
                 self._tell()
@@ -125,7 +129,7 @@ class Feed:
                 self._wanted = anyio.Event()
 
     async def follow(self, after: int, project: str | None = None) -> AsyncIterator[Event | None]:
-        """The events behind a position as they come; None now and then when nothing came."""
+        """The events behind a position as they come, None now and then when nothing came; ends when it has moved."""
         with self.followed():
             while not self.stopped:
                 seen = self.changed
@@ -134,6 +138,8 @@ class Feed:
                     after = event.id or after
                     if project in (None, event.project):
                         yield event
+                if not found and self.over:
+                    return
                 if not found:
                     with anyio.move_on_after(15):
                         await seen.wait()

@@ -359,6 +359,32 @@ def _writers_are_told(c: Coordinator, url: str, kind: type[errors.CoordinateErro
     return refused[0]
 
 
+def test_whoever_waits_goes_on_while_it_moves_and_is_told_once_it_has(lived: str, other_url: str) -> None:
+    vain: list[bool] = []
+    with coordinate.connect(lived, agent="zoe") as c:
+        ask = c.ask(title="Which?", action_owner="task", impact="all").ask.id
+        head = c.tail_events()[1]
+        waits: list[Callable[[], bool]] = [
+            lambda: c.wait_ask(ask=ask) is None,
+            lambda: c.wait_ask(ask=ask, wait=0.01) is None,
+            lambda: c.wait_for(wait=0).nothing,
+            lambda: c.wait_for(wait=0.01).nothing,
+            lambda: c.tail_events(after=head) == ([], head),
+        ]
+
+        def look(*_: object) -> None:
+            if not vain:
+                vain.extend(wait() for wait in waits)
+
+        move.move(lived, other_url, progress=look)
+        assert vain == [True] * len(waits)
+        for wait in waits:
+            with pytest.raises(errors.Moved):
+                wait()
+        assert c.tail_events(after=0)[0], "what there was is read still"
+        assert c.tail_events()[1] == head
+
+
 def test_inside_a_callers_transaction_the_fence_speaks_too(lived: str, other_url: str) -> None:
     move.move(lived, other_url)
     with coordinate.connect(lived, agent="alice") as c, closing(connect(lived)) as raw:
