@@ -537,6 +537,8 @@ _HOPELESS = (
     "pg_hba.conf",
     "could not translate host name",
     "does not support SSL",
+    "of service",
+    "service file",
     "bad value",
     "invalid",
 )
@@ -547,6 +549,7 @@ _WRONG_VALUE = (
     r'invalid integer value "[^"]*" for connection option "(\w+)"'
     r'|bad value for (\w+)|invalid (\w+) (?:value|number): "'
 )
+_NO_SERVICE = r'(definition of service|service file) "[^"]*" not found'
 _NO_TLS = ("does not support SSL", "certificate", "private key file")
 _NOT_LET_IN = ("authentication failed", "no password supplied", "pg_hba.conf", 'FATAL:  role "')
 # A server that starts or stops says so itself (57P03), one without a place (53300), and a pooler that lost its server.
@@ -723,6 +726,12 @@ class Postgres:
             return errors.InvalidInput(
                 f"{name} has a value that libpq does not take",
                 hint=f"look at {name} in the address, in its service, and in what the environment says (PG…)",
+                field="db",
+            )
+        if missing := re.search(_NO_SERVICE, said):
+            return errors.InvalidInput(
+                f"what the service of the Postgres address means is not known: {missing[0]}",
+                hint="look at service in the address, and at the service file: ~/.pg_service.conf, or $PGSERVICEFILE",
                 field="db",
             )
         if any(sign in said for sign in _NOT_LET_IN):

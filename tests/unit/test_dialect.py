@@ -92,20 +92,27 @@ def test_what_is_shown_is_where_it_leads(
 
 
 @pytest.mark.parametrize(
-    ("place", "kind", "said", "hint"),
+    ("place", "said", "hint"),
     [
-        ("127.0.0.1:1/n?foo=hush", errors.InvalidInput, "does not know: foo", "Parameter Key Words"),
-        ("127.0.0.1:5hush/n", errors.InvalidInput, "the port", "HOST:PORT"),
-        ("127.0.0.1:1,2:99999/n", errors.InvalidInput, "the port", "HOST:PORT"),
-        ("127.0.0.1:1/n?sslmode=hush", errors.InvalidInput, "sslmode has a value", "sslmode"),
-        ("127.0.0.1:1/n?connect_timeout=hush", errors.InvalidInput, "connect_timeout has a value", "connect_timeout"),
+        ("127.0.0.1:1/n?foo=hush", "does not know: foo", "Parameter Key Words"),
+        ("127.0.0.1:5hush/n", "the port", "HOST:PORT"),
+        ("127.0.0.1:1,2:99999/n", "the port", "HOST:PORT"),
+        ("127.0.0.1:1/n?sslmode=hush", "sslmode has a value", "sslmode"),
+        ("/n?service=nix", 'service "nix" not found', "PGSERVICEFILE"),
+        ("127.0.0.1:1/n?connect_timeout=hush", "connect_timeout has a value", "connect_timeout"),
     ],
 )
 def test_what_is_wrong_with_an_address_is_named_and_not_shown(
-    place: str, kind: type[errors.CoordinateError], said: str, hint: str
+    place: str,
+    said: str,
+    hint: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """PG-18: a part that is in the wrong place may be a password."""
-    with pytest.raises(kind, match=said) as refused:
+    (tmp_path / "services").write_text("")
+    monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "services"))
+    with pytest.raises(errors.InvalidInput, match=said) as refused:
         migrate.current(f"postgresql://{place}")
     assert hint in refused.value.hint
     assert "hush" not in str(refused.value.as_dict())
