@@ -245,6 +245,8 @@ class _Ends:
             raise
         except errors.CoordinateError as error:
             return [f"{self.to}: {error.message}"]
+        except OSError as error:
+            return [f"{self.to}: {error.strerror}"]
         return [f"{self.to}: {problem}" for problem in found]
 
     def _occupied(self, tx: Tx, ours: Sequence[str]) -> list[str]:
@@ -348,7 +350,8 @@ class _Ends:
                 self.target.stop_writers(FENCED)
                 self._close(tx, number, before)
 
-        self.target.make_room(dry_run=False)
+        if found := self.target.make_room(dry_run=False):
+            raise errors.CannotMove(f"{self.to}: {'; '.join(found)}", hint="nothing was changed", problems=found)
         try:
             migrate.upgrade(self.target_url, last=close)
         except errors.Busy as busy:

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import sqlite3
+import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -28,7 +29,7 @@ from coordinate import errors, inputs
 from coordinate.db import dialect, fence, names
 from coordinate.db.engine import Database, Tx
 from coordinate.db.portable import kind_of
-from coordinate.db.schema import VERSION_TABLE, metadata
+from coordinate.db.schema import VERSION_TABLE, counters, events, metadata
 
 PAGE = 500
 # How long running writers are waited for.
@@ -46,7 +47,11 @@ _PREFIX = "coordinate_fence"
 
 # A btree entry of Postgres ends at 2,704 bytes; some of them are its header.
 _INDEXED_BYTES_MAX = 2_600
-_INTEGER_MAX = 2**31 - 1
+# The board counts on from its numbers: the upper half is for those to come. Users' own numbers may be any.
+_INTEGER_MAX, _BIGINT_MAX = 2**30, 2**62
+_TOO_LARGE = "is too large, or leaves no room for those to come"
+_OF_USERS = {"pid", "client_seq"}
+_COUNTERS = {column.info["counter"] for table in TABLES for column in table.columns if "counter" in column.info}
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +261,11 @@ class _Side:
     def open_feed(self) -> None: ...
     def stop_writers(self, tables: Sequence[str], *, wait: bool = True) -> None: ...
 
+    def _missing_counters(self) -> Iterator[Fault]:
+        there = {kind for (kind,) in self._ask("SELECT kind FROM counters")}
+        for kind in sorted({*_COUNTERS, "events_pruned"} - there):
+            yield Fault("counters", kind, "value", "is missing, and nothing of the kind can be numbered")
+
     def empty(self) -> None:
         raise NotImplementedError
 
@@ -297,12 +307,21 @@ class SQLiteSide(_Side):
         return [f"{path} may not be written" for path in (board, board.parent) if not os.access(path, os.W_OK)]
 
     def make_room(self, *, dry_run: bool) -> list[str]:
-        folder = Path(self.engine.describe()).parent
+        board = Path(self.engine.describe())
+        folder = board.parent
         there = next(path for path in (folder, *folder.parents) if path.exists())
+        if not there.is_dir():
+            return [f"{there} is no folder"]
         if not os.access(there, os.W_OK):
             return [f"{there} may not be written"]
-        if not dry_run:
-            folder.mkdir(parents=True, exist_ok=True)
+        if len(os.fsencode(f"{board.name}-journal")) > os.pathconf(there, "PC_NAME_MAX"):
+            return ["its name is too long"]
+        try:
+            tempfile.TemporaryFile(dir=there).close()  # it never has a name
+            if not dry_run:
+                folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            return [f"nothing can be made in {there}: {error.strerror}"]
         return []
 
     def identity(self) -> object:
@@ -408,6 +427,12 @@ class SQLiteSide(_Side):
         for table in TABLES:
             yield from self._refused(table)
             yield from self._undecodable(table)
+        yield from self._missing_counters()
+        for name, seq in self._ask("SELECT name, seq FROM sqlite_sequence ORDER BY name"):
+            if not isinstance(seq, int):
+                yield Fault("sqlite_sequence", str(name), "seq", "is no whole number")
+            elif seq > _BIGINT_MAX:
+                yield Fault("sqlite_sequence", str(name), "seq", _TOO_LARGE)
 
     def _refused(self, table: Table) -> Iterator[Fault]:
         rules = list(_rules(table))
@@ -483,9 +508,18 @@ def _text_rules(name: str, column: Column[Any]) -> Iterator[tuple[str, str]]:
 
 def _integer_rules(name: str, column: Column[Any]) -> Iterator[tuple[str, str]]:
     yield "is no whole number", f"typeof({name}) <> 'integer'"
-    if not isinstance(column.type, BigInteger):
-        low, high = -_INTEGER_MAX - 1, _INTEGER_MAX
-        yield "is too large", f"typeof({name}) = 'integer' AND {name} NOT BETWEEN {low} AND {high}"
+    yield _TOO_LARGE, f"typeof({name}) = 'integer' AND {_too_large(column)}"
+
+
+def _too_large(column: Column[Any]) -> str:
+    name = column.name
+    if name in _OF_USERS:
+        return "1 = 0"
+    if column is counters.c.value:
+        return f"({name} > {_BIGINT_MAX} AND kind NOT LIKE '%/%')"
+    if isinstance(column.type, BigInteger):
+        return f"{name} > {_BIGINT_MAX}"
+    return f"{name} NOT BETWEEN {-2 * _INTEGER_MAX} AND {_INTEGER_MAX}"
 
 
 def _boolean_rules(name: str, column: Column[Any]) -> Iterator[tuple[str, str]]:
@@ -880,7 +914,11 @@ class PostgresSide(_Side):
         return int(moved.rowcount)
 
     def faults(self) -> Iterator[Fault]:
-        """What a file could not give back: a time that is finer than a millisecond, or outside of the calendar."""
+        """What a file could not give back: a time that is finer than a millisecond, or outside of the calendar; and
+        numbers from which neither engine could count on.
+        """
+        yield from self._missing_counters()
+        yield from self._ended()
         for table in TABLES:
             for column in columns_of(table):
                 name = column.name
@@ -893,10 +931,26 @@ class PostgresSide(_Side):
                 elif kind_of(column.type) == "json":
                     wrong, fault = f"json_typeof({name}) NOT IN ('object', 'array')", "is no JSON object or array"
                     yield from self._unpaired(table, name)
+                elif kind_of(column.type) == "integer" and column is not events.c.id:  # over there it is the position
+                    wrong, fault = _too_large(column), _TOO_LARGE
                 else:
                     continue
                 for (row,) in self._ask(f"SELECT {_row_name(table)} FROM {table.name} WHERE {wrong} LIMIT 10000"):
                     yield Fault(table.name, str(row), name, fault)
+
+    def _ended(self) -> Iterator[Fault]:
+        """What numbers come from. A sequence that this role may not read shows nothing here."""
+        if not (found := self._ask("SELECT position FROM event_feed_state")):
+            yield Fault("event_feed_state", "1", "position", "is missing, which says how far events are numbered")
+        elif found[0][0] > _BIGINT_MAX:
+            yield Fault("event_feed_state", "1", "position", _TOO_LARGE)
+        ended = self._ask(
+            "SELECT CAST(sequencename AS text) FROM pg_sequences WHERE schemaname = current_schema()"
+            f" AND sequencename = ANY ($1) AND last_value > {_BIGINT_MAX} ORDER BY 1",
+            [f"{table.name}_id_seq" for table in TABLES if has_mark(table) and table is not events],
+        )
+        for (name,) in ended:
+            yield Fault(name, "", "last_value", _TOO_LARGE)
 
     def _unpaired(self, table: Table, name: str) -> Iterator[Fault]:
         """JSON is kept as it was written, so it may hold what no text could: Python looks at the doubtful."""

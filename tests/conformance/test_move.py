@@ -476,6 +476,45 @@ def test_every_value_that_postgres_would_refuse_is_listed_and_nothing_is_written
         c.dispatch(title="not fenced", role="worker")
 
 
+def test_numbers_from_which_nobody_could_count_on_are_listed(lived: str, engine: str, other_url: str) -> None:
+    """Also what stands in no table of ours; a user's own counter may end where it likes."""
+    last = 2**63 - 1
+    run(
+        lived,
+        f"UPDATE counters SET value = {last} WHERE kind = 'task'",
+        "DELETE FROM counters WHERE kind = 'ask'",
+        f"INSERT INTO counters (kind, value) VALUES ('default/mine', {last})",
+        f"UPDATE notes SET id = {last} WHERE id = 1",
+        f"UPDATE tasks SET revision = {last}, attempt = {2**31 - 1} WHERE id = 'TASK-5'",
+    )
+    expected = {
+        ("counters", "task", "value"),
+        ("counters", "ask", "value"),
+        ("notes", str(last), "id"),
+        ("tasks", "TASK-5", "revision"),
+        ("tasks", "TASK-5", "attempt"),
+    }
+    _set_mark(lived, engine, "worktrees", last)
+    if engine == "sqlite":
+        run(
+            lived,
+            f"UPDATE events SET id = {last} WHERE id = 1",
+            "UPDATE sqlite_sequence SET seq = 'abc' WHERE name = 'history'",
+            f"UPDATE sqlite_sequence SET seq = {last} WHERE name = 'events'",
+        )
+        expected |= {("sqlite_sequence", name, "seq") for name in ("worktrees", "history", "events")}
+        expected.add(("events", str(last), "id"))
+    else:
+        run(lived, f"UPDATE event_feed_state SET position = {last}")
+        expected |= {("event_feed_state", "1", "position"), ("worktrees_id_seq", "", "last_value")}
+    for dry_run in (True, False):
+        with nothing_changes(lived), pytest.raises(errors.CannotMove) as refused:
+            move.move(lived, other_url, dry_run=dry_run)
+        values = cast(list[dict[str, str]], refused.value.facts["values"])
+        assert {(each["table"], each["row"], each["column"]) for each in values} == expected
+        assert len(values) == len(expected)
+
+
 def test_times_and_json_that_a_file_could_not_give_back_are_listed(
     pg_url: str, postgres_script: str | None, sqlite_url: str
 ) -> None:
@@ -517,6 +556,22 @@ def test_one_report_names_all_that_stands_in_the_way(lived: str, engine: str, ot
     for unsayable in ("a\nb.db", "a\udce9.db"):
         with pytest.raises(errors.InvalidInput, match="cannot be told"):
             move.move(lived, str(tmp_path / unsayable))
+
+
+def test_where_no_file_can_be_made_the_dry_run_says_so_too(lived: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "long").mkdir()
+    for place, said in (
+        (tmp_path / "file" / "x.db", "is no folder"),
+        (Path("/proc/x/y.db"), "nothing can be made|may not be written"),
+        (tmp_path / "long" / f"{'x' * 300}.db", "too long"),
+        (tmp_path / "long" / f"{'x' * 250}.db", "too long"),
+        (tmp_path / "long" / ("x" * 300) / "y.db", "too long"),
+    ):
+        for dry_run in (True, False):
+            with nothing_changes(lived), pytest.raises(errors.CannotMove, match=said):
+                move.move(lived, str(place), dry_run=dry_run)
+    assert list((tmp_path / "long").iterdir()) == []
 
 
 def test_an_empty_board_is_not_moved_onto_itself_under_another_name(
