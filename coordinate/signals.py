@@ -1,9 +1,13 @@
-"""Signals that wait while a program is started, until it is known and can be ended or be handed them on."""
+"""Signals that wait while a program is started, until it is known and can be ended or be handed them on; and those
+that change nothing, since the program ends already.
+"""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 def hold_back(numbers: Iterable[int]) -> set[int]:
@@ -17,3 +21,18 @@ def let_come(mask: set[int]) -> None:
     """Go back to a mask; also in a child, before it becomes another program."""
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+@contextmanager
+def ignored(numbers: Iterable[int]) -> Iterator[None]:
+    """Let signals pass unheard. Only the main thread hears them, and only there this does anything."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None:  # it was set by no Python, which cannot set it again
+                signal.signal(number, handler)

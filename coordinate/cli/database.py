@@ -217,13 +217,15 @@ def doctor(call: Call, deep: bool, repair: bool) -> None:
 @click.option("--from", "from_", metavar="URL|PATH", help="The board to move. Default: the one of this folder.")
 @click.option("--dry-run", is_flag=True, help="Only check; list all that stands in the way.")
 @click.option("--resume", is_flag=True, help="Go on with a move whose program was killed; --to is known then.")
-@click.option("--undo", is_flag=True, help="Lift the fence, while nothing was written at the new place.")
+@click.option("--undo", is_flag=True, help="Give the move up, while nothing was written at the new place.")
 @click.option("--switch", is_flag=True, help="Then let this folder's config.toml name the new place.")
 def move(call: Call, to: str | None, from_: str | None, dry_run: bool, resume: bool, undo: bool, switch: bool) -> None:
     """Move a board to another database, from a file to Postgres or back, and prove that all of it came.
 
     Meanwhile writers are told to wait (exit 5, "moving"), and afterwards where the board is (exit 7, "moved"); readers
-    still read. Live leases get the time back that it took. The old board is left as it was.
+    still read. Live leases get the time back that it took. The old board is left as it was. A move that fails or is
+    undone leaves the new place closed: it says where the board is. --undo --from OLD --to NEW, said once more when the
+    move is over, empties and opens it for other use.
     """
     import json
 

@@ -180,13 +180,13 @@ def _left(side: sides.Side, fences: dict[str, bool], *, repair: bool) -> Symptom
 
 
 def _given_up(row: Any) -> Iterator[Symptom]:
-    """A move that failed or was undone and could not empty its place, or whose mover was killed before the fence."""
+    """A move that failed or was undone and could not shut its place, or whose mover was killed before the fence."""
     there, said = _beyond(row)
     place = shlex.quote(row.address)
-    undo = f"coordinate db move --undo --to {place} empties and opens it"
+    undo = "coordinate db move --undo gives it up"
     if there == _UNSEEN:
         what = f"a move to {row.address} was given up; whether it left that place closed cannot be seen from here"
-        yield _warning("unfinished", what, f"if it did, once it answers: {undo}", f"{row.address} {said}")
+        yield _warning("unfinished", what, f"once it answers: {undo} there too", f"{row.address} {said}")
     elif there in (fence.ARRIVING, fence.COPIED):
         what = f"a move to {row.address} was given up, or has not fenced this board yet; it left that place closed"
         again = f"coordinate db move --to {place} goes there after all"
@@ -229,20 +229,21 @@ def _at_the_old_place(state: str, there: str) -> str:
 
 def _at_the_new_place(row: Any, there: str, here: str) -> str:
     old = f"--from {shlex.quote(row.address)}"
+    undo = f"coordinate db move --undo {old} --to {shlex.quote(here)}"
     if there == _UNSEEN and row.state != fence.WITHDRAWN:
         return "coordinate db doctor at the other side, or where both can be seen, says what to run"
     match row.state, there:
         case fence.WITHDRAWN, fence.MOVED:
             return f"an undo was killed half-way: coordinate db move --undo {old} finishes it"
         case fence.WITHDRAWN, _:
-            return "the board is there: name it with --db or $COORDINATE_DB; only that board may move here again"
+            said = "the board is there: name it with --db or $COORDINATE_DB; only that board may move here again"
+            return f"{said}; for other use {undo} empties and opens this place"
         case _, fence.MOVED:
             return f"if no mover runs any more, the last step is missing: coordinate db move --resume {old} opens it"
         case _, fence.MOVING:
             go_on, give_up = (f"coordinate db move --{verb} {old}" for verb in ("resume", "undo"))
             return f"if no mover runs any more: {go_on} goes on, {give_up} gives up"
-    undo = f"coordinate db move --undo {old} --to {shlex.quote(here)}"
-    return f"if no mover runs any more: {undo} empties and opens it"
+    return f"if no mover runs any more: {undo} gives it up"
 
 
 # --- a SQLite file ----------------------------------------------------------------------------------------------------

@@ -5,7 +5,9 @@ then the other is filled in one transaction, behind a fence of its own; then bot
 in one transaction, the old board says where the new one is; and only then does the new one open. Whatever is killed
 between two of these steps, at most one of the boards can be written, and the next run sees in the two rows where to go
 on. A move that fails lifts the fence again; one that was killed is resumed or undone by whoever runs it next. The new
-place is closed before the old board is fenced: there is no moment at which it is taken for a board.
+place is closed before the old board is fenced, and stays closed when the move is given up: it is never taken for the
+board by those who were told of it early. It sends them back, until the board moves there after all, or the place is
+opened for other use.
 """
 
 from __future__ import annotations
@@ -14,14 +16,15 @@ import random
 import re
 import secrets
 import shlex
+import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from coordinate import errors
+from coordinate import errors, signals
 from coordinate.db import fence, knowledge, migrate, names, sides
 from coordinate.db.engine import Tx
 from coordinate.db.fence import ARRIVED, ARRIVING, COPIED, MOVED, MOVING, STAYED, WITHDRAWN, sentence
@@ -37,6 +40,8 @@ VALUES_MAX = 10_000
 _UNSAYABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 # Copied and compared, as measured on two cores with boards of a million tasks.
 ROWS_PER_SECOND = 30_000
+# What ends a program that is asked to; while it cleans up it is on its way.
+_ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +49,11 @@ class MoveReport:
     """What a move did, or would do (`dry_run`): every table with its rows and its checksum, equal on both sides.
 
     `added_seconds` is how long nobody could write; so much longer run the `holds` (leases, takes, asks with a
-    timeout, signs of life) that were live when the fence went up. `state`: checked, moved, or undone; `already` undone,
-    by whoever came before, or by the move itself as it failed. Of a board that was only checked, `rows` and `bytes` (as
-    stored) are what a move would carry, and nobody could write for about `expected_seconds`. `inert`: the tables on
+    timeout, signs of life) that were live when the fence went up. `state`: checked, moved, undone, or opened (see
+    `undo`); `already`, by whoever came before, or by the move itself as it failed. Of a board that was only checked,
+    `rows` and `bytes` (as stored) are what a move would carry, and nobody could write for about `expected_seconds`. `inert`: the tables on
     which an undo left a trigger of the fence, which lets everybody pass; `coordinate db doctor --repair` takes it away.
+    After an undo the new place stays closed, if it was: `opens` is what empties and opens it for other use.
     """
 
     state: str
@@ -63,6 +69,7 @@ class MoveReport:
     expected_seconds: float = 0.0
     already: bool = False
     inert: tuple[str, ...] = ()
+    opens: str = ""
 
 
 def move(
@@ -106,9 +113,10 @@ def move(
 def undo(source: str, target: str | None = None) -> MoveReport:
     """Lift the fence of a board that moves, or has moved to a place where nothing has been written since.
 
-    `target` is needed where the address that the board keeps does not suffice to reach it; or where an earlier move of
-    this board, which is over, left a place closed that it never finished: that is emptied and opened then. Of several
-    at once one does it; to the others, and to whoever asks again, it was done `already`, and nothing is changed. Raises
+    The new place is closed for good, and sends its callers back. `target` is needed where the address that the board
+    keeps does not suffice to reach it. Named once more when the move is over, the place that it left closed is emptied
+    and opened for other use (`opened`). A mover that has not fenced the board yet comes no further. Of several at once
+    one does it; to the others, and to whoever asks again, it was done `already`, and nothing is changed. Raises
     `InvalidState` when there never was anything to undo, or the other board was written to; `InvalidInput` when the
     move goes elsewhere.
     """
@@ -119,7 +127,8 @@ def undo(source: str, target: str | None = None) -> MoveReport:
     if target is not None:
         return _Ends(source, target, lambda *_: None).clear_what_was_left(row)
     if row is not None and row.state == STAYED:
-        return _Ends(source, row.address, lambda *_: None).report("undone", already=True)
+        ends = _Ends(source, row.address, lambda *_: None)
+        return ends.call_off(row) if row.opened_at is None else ends.report("undone", already=True)
     raise errors.InvalidState("this board is not moving and has not moved", hint="there is nothing to undo")
 
 
@@ -163,6 +172,9 @@ class _Ends:
         # Whether this mover may lift the fence when it ends: it raised it, or has been the one who fills the target.
         # Whoever goes on with a move may do so beside a mover that lives, and until then only waits for it.
         self.is_ours = False
+        # What stood in the source's record when this mover last wrote or read it; whoever undoes the move changes it.
+        self.noted: Any = None
+        self.has_closed = False
         self.tables: dict[str, Digest] = {}
         self.copy_seconds = self.verify_seconds = self.added = 0.0
         self.holds = 0
@@ -240,6 +252,8 @@ class _Ends:
                     knowledge.judge(list(standing.revisions), standing.window, standing.database, [])
                 with self.target.transaction(writes=False) as tx:
                     found = self.target.problems() or self._occupied(tx, [row.move] if row is not None else [])
+                if standing.fence is not None and not standing.at_head:
+                    found.append(f"is closed, and of another schema: {self._opens()} opens it first")
                 found += self.target.in_our_way(migrate.makes(self.target.engine.name, standing.revisions[0]))
         except errors.Unreachable:
             raise
@@ -250,14 +264,16 @@ class _Ends:
         return [f"{self.to}: {problem}" for problem in found]
 
     def _occupied(self, tx: Tx, ours: Sequence[str]) -> list[str]:
-        """What is on the target, unless it came by one of our moves: the last of this board, or the one that goes on.
+        """What is on the target, unless it came by a move of this board: the last one, the one that goes on, or any
+        that was given up.
 
         Whoever was killed while it made the place left one of an older schema: it lacks some of the tables.
         """
         there = self.target.tables()
         row = tx.one("move_state") if board_move.name in there else None
         if row is not None and row.state in (ARRIVING, COPIED, WITHDRAWN):
-            return [] if row.move in ours else [_taken(row)]
+            is_ours = row.move in ours or (row.state == WITHDRAWN and row.address == self.from_)
+            return [] if is_ours else [_taken(row)]
         if (closed := fence.stops(row)) is not None:
             return [closed.message]
         ours_to_fill = [table for table in TABLES if table.name in there and table is not counters]
@@ -289,12 +305,12 @@ class _Ends:
             case here, other:
                 raise _contradiction(here, other, self.to)
         number = row.move if begun else secrets.token_hex(8)
-        self.is_ours = not begun
+        self.is_ours, self.noted = not begun, row
         try:
             if not same:
                 self._close_target(number, row)
             if not (same and there.state == COPIED):
-                self._fence_source(number, row)  # also when it goes on: not all of it may be up
+                self._fence_source(number)  # also when it goes on: not all of it may be up
                 self._claim_target(number, row)
                 self.source.settle()
                 self._copy(number)
@@ -302,7 +318,12 @@ class _Ends:
             self._send_on(number)
         except BaseException as error:
             # Where another mover is at it, the fence is that one's.
-            self._give_up(number, lifts=self.is_ours and not isinstance(error, errors.Moving))
+            is_over = self._give_up(number, lifts=self.is_ours and not isinstance(error, errors.Moving))
+            if is_over and self.has_closed and isinstance(error, errors.CoordinateError):
+                error.hint = (
+                    f"{error.hint}; this board works as before; {self.to} stays closed: the same move may go there"
+                    f" again, or for other use {self._opens()} opens it"
+                )
             raise
         return self._open(number)
 
@@ -328,17 +349,20 @@ class _Ends:
         killed in between left a board that works, and a place that it knows again.
         """
 
-        def note(tx: Tx) -> None:
+        def note(tx: Tx) -> Any:
             row, now = tx.one("move_state"), tx.one("clock")
             assert now is not None
             if _begun(row):
                 raise _not_again(row)
             tx.run("move_begin", move=number, state=STAYED, address=self.to, fenced_at=now.now)
+            return tx.one("move_state")
 
         if not _begun(before):
-            _with_writers_stopped(self.source, note, [])
+            self.noted = _with_writers_stopped(self.source, note, [])
         self._make_target(number, before)
         self._claim_target(number, before)
+        # Readers who would be in the way of the copy are waited for now, while everybody still works on the source.
+        _with_writers_stopped(self.target, lambda _: self.target.stop_readers(), [])
 
     def _make_target(self, number: str, before: Any) -> None:
         """Make the place, or bring it to head, and close it in the same transaction: those who wait for a board there
@@ -357,7 +381,7 @@ class _Ends:
         except errors.Busy as busy:
             raise self.target.in_the_way(busy, readers=True) from None
 
-    def _fence_source(self, number: str, before: Any) -> None:
+    def _fence_source(self, number: str) -> None:
         """The step that decides between two movers; once it is over nothing changes on the source.
 
         First the row, then the tables as the source says: while some are fenced and some are not, a change is made
@@ -367,10 +391,11 @@ class _Ends:
         def decide(tx: Tx) -> None:
             row, now = tx.one("move_state"), tx.one("clock")
             assert now is not None
-            fenced = row is not None and row.state in (MOVING, MOVED)
-            if fenced and row != before:
-                raise _not_again(row)
-            since = row.fenced_at if row is not None and fenced else now.now
+            if row != self.noted:
+                if _begun(row):
+                    raise _not_again(row)
+                self._still(False)
+            since = row.fenced_at if row is not None and _begun(row) else now.now
             tx.run("move_begin", move=number, state=MOVING, address=self.to, fenced_at=since)
 
         def fence(tx: Tx) -> None:
@@ -389,7 +414,7 @@ class _Ends:
         except BaseException:
             # Whoever is in the way may hold rows too: no time is given back for the little that was lost.
             if self.is_ours:
-                with suppress(errors.CoordinateError):
+                with signals.ignored(_ENDING), suppress(errors.CoordinateError):
                     self._lift_source(number, MOVING, gives_time=False)
             raise
 
@@ -402,6 +427,7 @@ class _Ends:
             raise errors.NotEmpty(f"{self.to}: {'; '.join(found)}", hint=f"{hint}; nothing was changed")
         tx.run("move_begin", move=number, state=ARRIVING, address=self.from_, fenced_at=self._fenced_at())
         self.target.raise_fence(sentence(ARRIVING, self.from_))
+        self.has_closed = True
 
     def _claim_target(self, number: str, before: Any) -> None:
         try:
@@ -514,16 +540,20 @@ class _Ends:
 
     # --- the way back
 
-    def _give_up(self, number: str, *, lifts: bool) -> None:
-        """Best effort, after a failure: the source is written again, and the target is as empty as it was."""
-        with suppress(errors.CoordinateError):
+    def _give_up(self, number: str, *, lifts: bool) -> bool:
+        """Best effort, after a failure: the source is written again, and the target sends back who comes. Whether the
+        move is over now. Whoever interrupts this once more only waits for it.
+        """
+        is_over = False
+        with signals.ignored(_ENDING), suppress(errors.CoordinateError):
             if lifts:
                 self._lift_source(number, MOVING)
-            if self._is_over(number):
-                self._clear_target(number)
+            if is_over := self._is_over(number):
+                self._shut_target(number)
+        return is_over
 
     def _is_over(self, number: str) -> bool:
-        """Whether this move never began or was undone, maybe by somebody who could not empty what was being filled."""
+        """Whether this move never began or was undone, maybe by somebody who could not shut what was being filled."""
         row = self._source_row()
         return not (_begun(row) and row.move == number)
 
@@ -552,21 +582,30 @@ class _Ends:
                 self.inert = tuple(self.source.fences())
         return lifted
 
-    def _clear_target(self, number: str) -> bool:
-        """Of a move that never opened it: nobody was ever sent there. Whether there was anything to clear."""
+    def _shut_target(self, number: str) -> None:
+        """Of a move that never opened it: whoever comes there is sent back. What was copied stays, for nobody."""
+
+        def act(tx: Tx) -> None:
+            for before in (ARRIVING, COPIED):
+                if tx.count("move_pass", move=number, before=before, state=WITHDRAWN, opened_at=None):
+                    self.target.raise_fence(sentence(WITHDRAWN, self.from_))
+
+        there = self._target_row()
+        if there is not None and there.move == number:
+            _with_writers_stopped(self.target, act, [])
+        self._nothing_is_left(number)
+
+    def _open_target(self, number: str) -> bool:
+        """For other use: as empty as one that was just made. Whether it was still closed."""
 
         def act(tx: Tx) -> bool:
-            row = tx.one("move_state")
-            if row is None or row.move != number or row.state not in (ARRIVING, COPIED):
+            if not tx.count("move_forget", move=number, before=WITHDRAWN):
                 return False
             self.target.lift_fence()
             self.target.empty_again()
-            tx.run("move_forget", move=number, before=row.state)
             return True
 
-        cleared = _with_writers_stopped(self.target, act)
-        self._nothing_is_left(number)
-        return cleared
+        return _with_writers_stopped(self.target, act)
 
     def _nothing_is_left(self, number: str) -> None:
         """Whoever asks how this move ended need not look at the other side, which may not be there for ever."""
@@ -591,8 +630,8 @@ class _Ends:
         if not lifted:
             return self._was_overtaken(row)
         if row.state == MOVING:
-            with suppress(errors.CoordinateError):  # it may be out of reach; it stays closed then
-                self._clear_target(row.move)
+            with suppress(errors.CoordinateError):  # it may be out of reach; it stays closed as it is then
+                self._shut_target(row.move)
         else:
             self._nothing_is_left(row.move)
         return self.report("undone")
@@ -606,24 +645,54 @@ class _Ends:
             raise _not_again(now)
         raise errors.Moving("the move went on meanwhile", hint="run it again: it is undone from there", address=self.to)
 
+    def call_off(self, row: Any) -> MoveReport:
+        """Of a move that has not fenced the board yet, or whose place did not answer when it was undone."""
+
+        def stop(tx: Tx) -> bool:
+            found, now = tx.one("move_state"), tx.one("clock")
+            assert now is not None
+            if found != row:
+                return False
+            # A mover that lives fences nothing once the record is not what it wrote.
+            since = max(now.now, row.fenced_at + timedelta(milliseconds=1))
+            tx.run("move_begin", move=row.move, state=STAYED, address=row.address, fenced_at=since)
+            return True
+
+        with suppress(errors.NoBoard):
+            self._target_row()  # where it does not answer, nothing is done that would look as if all was
+        if not _with_writers_stopped(self.source, stop, []):
+            return self._was_overtaken(row)
+        with suppress(errors.NoBoard):
+            self._shut_target(row.move)
+        return self.report("undone")
+
     def clear_what_was_left(self, row: Any) -> MoveReport:
-        """Empty and open a place that a move of this board never finished; the board has given that move up, or lost
-        its record of it.
+        """A place that a move of this board left closed, which is over, or of which the board lost its record: shut
+        for good first; said once more, emptied and opened.
         """
         there = self._target_row()
-        if there is None or there.state not in (ARRIVING, COPIED):
+        if there is None or there.state not in (ARRIVING, COPIED, WITHDRAWN):
             if row is not None and row.state == STAYED and self.to == row.address:
-                return self.report("undone", already=True)
+                return self.call_off(row) if row.opened_at is None else self.report("undone", already=True)
             raise errors.InvalidState(
-                f"this board is not moving, and no move left anything unfinished at {self.to}",
+                f"this board is not moving, and no move left anything closed at {self.to}",
                 hint="there is nothing to undo",
             )
-        if (row is None or there.move != row.move) and there.address != self.from_:
+        is_last = row is not None and there.move == row.move
+        if not is_last and there.address != self.from_:
             raise errors.InvalidState(
-                f"what is unfinished at {self.to} comes from another board, {there.address}",
+                f"what is closed at {self.to} comes from another board, {there.address}",
                 hint="name that one: coordinate db move --undo --from THAT --to THIS; nothing was changed",
             )
-        return self.report("undone", already=not self._clear_target(there.move))
+        if there.state == WITHDRAWN:
+            return self.report("opened", already=not self._open_target(there.move))
+        if is_last:
+            return self.call_off(row)
+        self._shut_target(there.move)
+        return self.report("undone")
+
+    def _opens(self) -> str:
+        return f"coordinate db move --undo --from {shlex.quote(self.from_)} --to {shlex.quote(self.to)}"
 
     def _withdraw_target(self, row: Any) -> None:
         """Close the target for good, if it still is what came: whoever was sent there is sent back."""
@@ -665,7 +734,7 @@ class _Ends:
         if found != 1:
             raise errors.Moving(
                 "another move took this over, or undid it",
-                hint="let that one end; nothing was changed",
+                hint="let that one end",
                 address=self.to,
             )
 
@@ -690,6 +759,7 @@ class _Ends:
             holds=self.holds,
             already=already,
             inert=self.inert,
+            opens=self._opens() if state == "undone" else "",
         )
 
 
@@ -714,11 +784,10 @@ def _with_writers_stopped(side: Side, act: Callable[[Tx], R], tables: Sequence[s
 def _taken(row: Any) -> str:
     """Why a place is not free that a move closed."""
     if row.state == WITHDRAWN:
-        return f"a move from {row.address} was undone here; only that board may move here again"
-    return (
-        f"a move from {row.address} is filling it; if that one is over: coordinate db move --undo --from"
-        f" {shlex.quote(row.address)} --to the place"
-    )
+        said = f"a move from {row.address} was given up here; only that board may move here again, unless it is opened"
+    else:
+        said = f"a move from {row.address} is filling it; if that one is over"
+    return f"{said}: coordinate db move --undo --from {shlex.quote(row.address)} --to the place"
 
 
 def _contradiction(here: object, there: object, place: str) -> errors.NotABoard:

@@ -90,6 +90,9 @@ class Side(Protocol):
         Without `wait` it raises `Busy` at once when one is running.
         """
 
+    def stop_readers(self) -> None:
+        """Let who reads the board's rows finish as well, where filling it locks them out."""
+
     def in_the_way(self, error: errors.CoordinateError, *, readers: bool) -> errors.CoordinateError:
         """Who did not let go of the tables; `readers` too, where these were locked out. Outside of a transaction."""
 
@@ -260,6 +263,7 @@ class _Side:
     def settle(self) -> None: ...
     def open_feed(self) -> None: ...
     def stop_writers(self, tables: Sequence[str], *, wait: bool = True) -> None: ...
+    def stop_readers(self) -> None: ...
 
     def _missing_counters(self) -> Iterator[Fault]:
         there = {kind for (kind,) in self._ask("SELECT kind FROM counters")}
@@ -695,6 +699,9 @@ class PostgresSide(_Side):
         held = f"{', '.join(['board_move', *tables])} IN SHARE ROW EXCLUSIVE MODE"
         self.run(f"LOCK TABLE {held}{'' if wait else ' NOWAIT'}")
 
+    def stop_readers(self) -> None:
+        self.run(f"LOCK TABLE {', '.join([*FENCED, 'event_feed'])} IN ACCESS EXCLUSIVE MODE")
+
     def fenced_together(self) -> list[list[str]]:
         return [[table] for table in FENCED]
 
@@ -717,7 +724,7 @@ class PostgresSide(_Side):
             f"the move could not have the tables of {self.engine.describe()} to itself: a"
             f" {'reader or writer' if readers else 'writer'} does not end its transaction; in the way:"
             f" backend {', backend '.join(who) or 'gone meanwhile'}",
-            hint="nothing was changed; end that transaction (pg_stat_activity tells whose), then run it again",
+            hint="end that transaction (pg_stat_activity tells whose), then run it again",
             blocked_by=[str(row[0]) for row in found],
         )
 

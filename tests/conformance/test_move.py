@@ -129,6 +129,16 @@ def assert_as_it_was_made(url: str) -> None:
     assert {"task", "fence", "events_pruned"} <= {kind for kind, _ in found["counters"]}
 
 
+def assert_given_up(url: str, board: str) -> None:
+    """Whoever was told of the new place early, or waits for it, is sent back, and makes no second board there."""
+    for make in (False, True):
+        with pytest.raises(errors.Moved, match="moved back to") as refused:
+            coordinate.connect(url, agent="eve", create=make)
+        assert (refused.value.exit_status, refused.value.facts["address"]) == (7, address_of(board))
+    with pytest.raises(errors.Moved):
+        migrate.wait_for_head(url, 0.1)
+
+
 def _plain(name: str, value: Any) -> Any:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -831,9 +841,10 @@ def test_a_copy_that_was_tampered_with_is_noticed_and_the_board_stays(
     with pytest.raises(errors.CopyDiffers, match=r"notes") as refused:
         move.move(lived, other_url)
     assert refused.value.exit_status == 1
+    assert "stays closed" in refused.value.hint
     monkeypatch.undo()
     assert told(lived, but=HELD) == before
-    assert_as_it_was_made(other_url)
+    assert_given_up(other_url, lived)
     with coordinate.connect(lived, agent="alice") as c:
         c.dispatch(title="goes on", role="worker")
     assert move.move(lived, other_url).state == "moved"
@@ -882,10 +893,10 @@ def test_whoever_asks_for_a_place_that_is_being_filled_is_told_at_once(
     assert looked
 
 
-def test_a_move_that_is_undone_while_it_copies_leaves_the_place_empty(
+def test_a_move_that_is_undone_while_it_copies_leaves_the_place_closed(
     lived: str, other_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever undoes it cannot empty a place that is being filled: the mover does, once it is told."""
+    """Whoever undoes it cannot shut a place that is being filled: the mover does, once it is told."""
     monkeypatch.setattr(sides, "FENCE_SECONDS", 0.1)
     undone: list[str] = []
 
@@ -896,8 +907,7 @@ def test_a_move_that_is_undone_while_it_copies_leaves_the_place_empty(
     with pytest.raises(errors.Moving, match="undid it"):
         move.move(lived, other_url, progress=undo)
     assert undone == ["undone"]
-    assert rows(other_url, "SELECT * FROM board_move") == []
-    assert_as_it_was_made(other_url)
+    assert_given_up(other_url, lived)
     with coordinate.connect(lived, agent="alice") as c:
         c.dispatch(title="goes on", role="worker")
 
@@ -932,8 +942,7 @@ def test_undo_leads_back_while_nothing_was_written_and_not_afterwards(lived: str
         with pytest.raises(errors.Moved, match="moved back"):
             c.dispatch(title="x", role="worker")
     assert told(lived, but=HELD) == before
-    for again in (None, other_url):
-        assert move.undo(lived, again).already, "it was, by the one before"
+    assert move.undo(lived).already, "it was, by the one before"
     with coordinate.connect(lived, agent="alice") as c:
         c.dispatch(title="goes on", role="worker")
     move.move(lived, other_url)
@@ -1145,9 +1154,10 @@ def test_a_role_that_may_not_is_told_before_anything_is_done(
 
 
 @pytest.mark.parametrize(("doing", "resumes"), [("copy", False), ("verify", False), ("copy", True)])
-def test_ctrl_c_lifts_the_fence_and_leaves_the_other_place_empty(
-    lived: str, other_url: str, doing: str, resumes: bool
+def test_ctrl_c_lifts_the_fence_and_leaves_the_other_place_closed(
+    lived: str, other_url: str, doing: str, resumes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """MV-08: pressed once more while that is done, too; the board may go there after all."""
     before = told(lived, but=HELD)
     if resumes:
         killed_while_it_copied(lived, other_url)
@@ -1156,10 +1166,18 @@ def test_ctrl_c_lifts_the_fence_and_leaves_the_other_place_empty(
         if what == doing:
             signal.raise_signal(signal.SIGINT)
 
-    with pytest.raises(KeyboardInterrupt):
+    lift, shut = move._Ends._lift_source, move._Ends._shut_target
+
+    def once_more(step: Callable[..., Any], *arguments: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return step(*arguments)
+
+    with monkeypatch.context() as impatient, pytest.raises(KeyboardInterrupt):
+        impatient.setattr(move._Ends, "_lift_source", lambda *given: once_more(lift, *given))
+        impatient.setattr(move._Ends, "_shut_target", lambda *given: once_more(shut, *given))
         move.move(lived, other_url, resume=resumes, progress=interrupt)
     assert told(lived, but=HELD) == before
-    assert_as_it_was_made(other_url)
+    assert_given_up(other_url, lived)
     with coordinate.connect(lived, agent="alice") as c:
         c.dispatch(title="goes on", role="worker")
     assert move.move(lived, other_url).state == "moved"
@@ -1197,15 +1215,42 @@ def test_a_new_place_is_closed_before_the_old_one_is_fenced(lived: str, other_ur
         move._Ends._fence_source = lambda *_: arena.kill_myself()  # type: ignore[method-assign]
 
     migrate.upgrade(other_url)
-    for lead_on in (lambda: move.undo(lived, other_url), lambda: move.move(lived, other_url, resume=True)):
+    for lead_on in (lambda: move.undo(lived), lambda: move.move(lived, other_url, resume=True)):
         (ended,) = arena.run([lambda go: move.move(lived, other_url)], weakness=dies)
         assert ended == arena.KILLED
         with coordinate.connect(lived, agent="alice") as c:
             c.dispatch(title="works", role="worker")
         with pytest.raises(errors.Moving), coordinate.connect(other_url, agent="alice") as c:
             c.dispatch(title="does not", role="worker")
-        lead_on()
+        ended_as = lead_on()
+        if ended_as.state == "undone":
+            assert not ended_as.already
+            assert move.undo(lived).already
+            assert_given_up(other_url, lived)
     assert rows(other_url, "SELECT state FROM board_move") == [("arrived",)]
+
+
+@pytest.mark.parametrize("resumes", [False, True])
+def test_a_mover_that_lives_fences_nothing_once_its_move_was_undone(
+    lived: str, other_url: str, resumes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MV-08: it has noted where it goes, and closed the new place, or goes on with another's; then it is undone."""
+    fence = move._Ends._fence_source
+    undone = []
+
+    def late(ends: Any, number: str) -> None:
+        undone.append(move.undo(lived))
+        fence(ends, number)
+
+    if resumes:
+        killed_while_it_copied(lived, other_url)
+    monkeypatch.setattr(move._Ends, "_fence_source", late)
+    with pytest.raises(errors.Moving, match="or undid it"):
+        move.move(lived, other_url, resume=resumes)
+    assert [(each.state, each.already) for each in undone] == [("undone", False)]
+    with coordinate.connect(lived, agent="alice") as c:
+        c.dispatch(title="works", role="worker")
+    assert_given_up(other_url, lived)
 
 
 @pytest.mark.parametrize("doing", ["copy", "verify"])
@@ -1249,26 +1294,37 @@ def test_a_files_name_is_nothing_but_a_name_to_the_fence(tmp_path: Path, pg_url:
     assert move.move(odd, pg_url).state == "moved"
 
 
-def test_a_place_that_a_move_never_finished_is_cleared(
+def test_a_place_that_a_move_left_closed_takes_its_board_again_or_is_opened_when_it_is_named(
     lived: str, other_url: str, third_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The undo could not reach it; it stays closed, takes no other board, and is opened once it is named."""
+    """MV-08: also where the undo could not reach it; it takes no other board before."""
     killed_while_it_copied(lived, other_url)
     with monkeypatch.context() as unreachable:
-        unreachable.setattr(move._Ends, "_clear_target", lambda *_: (_ for _ in ()).throw(errors.Unreachable("gone")))
+        unreachable.setattr(move._Ends, "_shut_target", lambda *_: (_ for _ in ()).throw(errors.Unreachable("gone")))
         assert move.undo(lived).state == "undone"
-    assert rows(other_url, "SELECT state FROM board_move") == [("arriving",)]
     with coordinate.connect(third_url, agent="alice", create=True) as c:
         c.dispatch(title="another", role="worker")
-    with pytest.raises(errors.CannotMove, match="db move --undo --from"):
-        move.move(third_url, other_url)
-    with pytest.raises(errors.InvalidState, match="comes from another board"):
-        move.undo(third_url, other_url)
-    assert rows(other_url, "SELECT state FROM board_move") == [("arriving",)]
-    assert move.undo(lived, other_url).state == "undone"
+    for state, ended in (("arriving", "undone"), ("withdrawn", "opened")):
+        assert rows(other_url, "SELECT state FROM board_move") == [(state,)]
+        with pytest.raises(errors.CannotMove, match="db move --undo --from"):
+            move.move(third_url, other_url)
+        with pytest.raises(errors.InvalidState, match="comes from another board"):
+            move.undo(third_url, other_url)
+        report = move.undo(lived, other_url)
+        assert (report.state, report.already) == (ended, False)
     assert rows(other_url, "SELECT state FROM board_move") == []
     assert_as_it_was_made(other_url)
+    with pytest.raises(errors.InvalidState, match="left anything closed"):
+        move.undo(third_url, other_url)
     assert move.move(third_url, other_url).state == "moved"
+
+
+def test_a_board_may_go_to_any_place_that_its_moves_left_closed(lived: str, other_url: str, third_url: str) -> None:
+    for place in (other_url, third_url):
+        with pytest.raises(KeyboardInterrupt):
+            move.move(lived, place, progress=lambda *_: signal.raise_signal(signal.SIGINT))
+        assert_given_up(place, lived)
+    assert move.move(lived, other_url).state == "moved"
 
 
 def test_a_move_whose_new_place_is_gone_says_so_and_undo_opens_the_board(
@@ -1315,7 +1371,8 @@ def test_a_reader_that_does_not_end_at_the_new_place_is_named(
     monkeypatch.setattr(sides, "FENCE_SECONDS", 0.1)
     monkeypatch.setattr(sides, "_LOCK_SECONDS", 0.6)
     migrate.upgrade(sqlite_url)
-    open_ = move._Ends._open
+    open_, fence = move._Ends._open, move._Ends._fence_source
+    fenced: list[str] = []
 
     @contextmanager
     def reader() -> Iterator[None]:
@@ -1331,9 +1388,12 @@ def test_a_reader_that_does_not_end_at_the_new_place_is_named(
             open_(ends, number)
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(move._Ends, "_fence_source", lambda ends, number: (fenced.append(number), fence(ends, number)))
     migrate.upgrade(pg_url)
     with reader():
         move.move(sqlite_url, pg_url)
+    assert fenced == [], "who reads there is waited for while everybody still works here"
+    assert_given_up(pg_url, sqlite_url)
     with monkeypatch.context() as late, pytest.raises(KeyboardInterrupt):
         late.setattr(move._Ends, "_open", opens)
         move.move(sqlite_url, pg_url)
@@ -1432,6 +1492,8 @@ def test_the_doctor_says_what_an_unfinished_move_left_and_what_to_run(
     assert len(commands) == len(ends)
     number = chosen[is_postgres(board_url)]
     assert commands[number]() == ends[number]
+    if ends[number] == "undone":
+        assert [command() for command in advised(other_url)] == ["opened"]
     assert symptoms_of(other_url) == {}
     if ends[number] == "moved":
         assert "name it with --db" in symptoms_of(board_url)["moved"].hint
