@@ -350,10 +350,9 @@ class _Ends:
         """
 
         def note(tx: Tx) -> Any:
-            row, now = tx.one("move_state"), tx.one("clock")
+            self._as_noted(tx)
+            now = tx.one("clock")
             assert now is not None
-            if _begun(row):
-                raise _not_again(row)
             tx.run("move_begin", move=number, state=STAYED, address=self.to, fenced_at=now.now)
             return tx.one("move_state")
 
@@ -363,6 +362,14 @@ class _Ends:
         self._claim_target(number, before)
         # Readers who would be in the way of the copy are waited for now, while everybody still works on the source.
         _with_writers_stopped(self.target, lambda _: self.target.stop_readers(), [])
+
+    def _as_noted(self, tx: Tx) -> Any:
+        """The source's record, if nobody began or undid a move since this mover looked."""
+        row = tx.one("move_state")
+        if row != self.noted and _begun(row):
+            raise _not_again(row)
+        self._still(row == self.noted)
+        return row
 
     def _make_target(self, number: str, before: Any) -> None:
         """Make the place, or bring it to head, and close it in the same transaction: those who wait for a board there
@@ -389,12 +396,8 @@ class _Ends:
         """
 
         def decide(tx: Tx) -> None:
-            row, now = tx.one("move_state"), tx.one("clock")
+            row, now = self._as_noted(tx), tx.one("clock")
             assert now is not None
-            if row != self.noted:
-                if _begun(row):
-                    raise _not_again(row)
-                self._still(False)
             since = row.fenced_at if row is not None and _begun(row) else now.now
             tx.run("move_begin", move=number, state=MOVING, address=self.to, fenced_at=since)
 
