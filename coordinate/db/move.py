@@ -51,8 +51,9 @@ class MoveReport:
     `added_seconds` is how long nobody could write; so much longer run the `holds` (leases, takes, asks with a
     timeout, signs of life) that were live when the fence went up. `state`: checked, moved, undone, or opened (see
     `undo`); `already`, by whoever came before, or by the move itself as it failed. Of a board that was only checked,
-    `rows` and `bytes` (as stored) are what a move would carry, and nobody could write for about `expected_seconds`. `inert`: the tables on
-    which an undo left a trigger of the fence, which lets everybody pass; `coordinate db doctor --repair` takes it away.
+    `rows` and `bytes` (as stored) are what a move would carry, and nobody could write for about `expected_seconds`.
+    `inert`: the tables on which an undo left a trigger of the fence, which lets everybody pass; `coordinate db doctor
+    --repair` takes it away.
     After an undo the new place stays closed, if it was: `opens` is what empties and opens it for other use.
     """
 
