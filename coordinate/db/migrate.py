@@ -109,8 +109,13 @@ def current(target: str, *, missing_ok: bool = False, patience: float | None = N
 
     `Busy` when somebody has the record itself locked for longer than `patience` (seconds; default as for any call).
     """
-    if missing_ok and not dialect.is_postgres(target) and not (path := config.path_of(target)).exists():
-        return Standing(str(path), (), None)
+    if missing_ok and not dialect.is_postgres(target):
+        path = config.path_of(target)
+        try:
+            if not path.exists():
+                return Standing(str(path), (), None)
+        except OSError as error:
+            raise errors.InvalidInput(f"{path} is no path: {error.strerror}", hint="name a file", field="db") from None
     patience = config.patience(None) if patience is None else patience
     engine = dialect.open_engine(target, create=False, patience=patience, synchronous="FULL")
     try:

@@ -432,11 +432,12 @@ class SQLiteSide(_Side):
             yield from self._refused(table)
             yield from self._undecodable(table)
         yield from self._missing_counters()
-        for name, seq in self._ask("SELECT name, seq FROM sqlite_sequence ORDER BY name"):
-            if not isinstance(seq, int):
-                yield Fault("sqlite_sequence", str(name), "seq", "is no whole number")
-            elif seq > _BIGINT_MAX:
-                yield Fault("sqlite_sequence", str(name), "seq", _TOO_LARGE)
+        for table in filter(has_mark, TABLES):
+            for (seq,) in self._ask("SELECT seq FROM sqlite_sequence WHERE name = ?", table.name):
+                if not isinstance(seq, int):
+                    yield Fault("sqlite_sequence", table.name, "seq", "is no whole number")
+                elif seq > _BIGINT_MAX:
+                    yield Fault("sqlite_sequence", table.name, "seq", _TOO_LARGE)
 
     def _refused(self, table: Table) -> Iterator[Fault]:
         rules = list(_rules(table))
@@ -927,23 +928,15 @@ class PostgresSide(_Side):
         yield from self._missing_counters()
         yield from self._ended()
         for table in TABLES:
+            rules = {column.name: rule for column in columns_of(table) if (rule := _rule_of_a_file(column))}
+            anywhere = " OR ".join(f"({wrong})" for wrong, _ in rules.values())
+            if anywhere and self._ask(f"SELECT 1 FROM {table.name} WHERE {anywhere} LIMIT 1"):
+                for name, (wrong, fault) in rules.items():
+                    for (row,) in self._ask(f"SELECT {_row_name(table)} FROM {table.name} WHERE {wrong} LIMIT 10000"):
+                        yield Fault(table.name, str(row), name, fault)
             for column in columns_of(table):
-                name = column.name
-                if kind_of(column.type) == "instant":
-                    wrong = (
-                        f"NOT isfinite({name}) OR {name} <> date_trunc('milliseconds', {name})"
-                        f" OR {name} < '0001-01-01Z' OR {name} >= '10000-01-01Z'"
-                    )
-                    fault = "is no time in whole milliseconds of the years 1 to 9999"
-                elif kind_of(column.type) == "json":
-                    wrong, fault = f"json_typeof({name}) NOT IN ('object', 'array')", "is no JSON object or array"
-                    yield from self._unpaired(table, name)
-                elif kind_of(column.type) == "integer" and column is not events.c.id:  # over there it is the position
-                    wrong, fault = _too_large(column), _TOO_LARGE
-                else:
-                    continue
-                for (row,) in self._ask(f"SELECT {_row_name(table)} FROM {table.name} WHERE {wrong} LIMIT 10000"):
-                    yield Fault(table.name, str(row), name, fault)
+                if kind_of(column.type) == "json":
+                    yield from self._unpaired(table, column.name)
 
     def _ended(self) -> Iterator[Fault]:
         """What numbers come from. A sequence that this role may not read shows nothing here."""
@@ -966,3 +959,20 @@ class PostgresSide(_Side):
         for row, said in self._ask(f"SELECT {_row_name(table)}, {text} FROM {table.name} WHERE {doubtful} LIMIT 10000"):
             if _json_fault(said):
                 yield Fault(table.name, str(row), name, _JSON_FAULT)
+
+
+def _rule_of_a_file(column: Column[Any]) -> tuple[str, str] | None:
+    """The condition under which a value of Postgres is wrong, and what is wrong with it."""
+    name = column.name
+    match kind_of(column.type):
+        case "instant":
+            wrong = (
+                f"NOT isfinite({name}) OR {name} <> date_trunc('milliseconds', {name})"
+                f" OR {name} < '0001-01-01Z' OR {name} >= '10000-01-01Z'"
+            )
+            return wrong, "is no time in whole milliseconds of the years 1 to 9999"
+        case "json":
+            return f"json_typeof({name}) NOT IN ('object', 'array')", "is no JSON object or array"
+        case "integer" if column is not events.c.id:  # over there it is the position
+            return _too_large(column), _TOO_LARGE
+    return None

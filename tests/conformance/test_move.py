@@ -582,6 +582,8 @@ def test_where_no_file_can_be_made_the_dry_run_says_so_too(lived: str, tmp_path:
             with nothing_changes(lived), pytest.raises(errors.CannotMove, match=said):
                 move.move(lived, str(place), dry_run=dry_run)
     assert list((tmp_path / "long").iterdir()) == []
+    with pytest.raises(errors.InvalidInput, match="too long"):
+        move.undo(lived, str(tmp_path / ("x" * 300)))
 
 
 def test_an_empty_board_is_not_moved_onto_itself_under_another_name(
