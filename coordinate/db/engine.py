@@ -1,6 +1,6 @@
 """Transactions on either engine: begin, run statements by name, commit, try again where the database asks for it.
 
-`Database` keeps a few idle connections and is safe for threads and after a fork. `Tx` is what a wing's function gets:
+`Database` has a few connections and is safe for threads and after a fork. `Tx` is what a wing's function gets:
 it runs compiled statements, gathers the events of the operation and never begins or ends anything itself. The events
 are appended by the last statement before the commit, so that their order follows the row locks.
 """
@@ -26,7 +26,8 @@ from coordinate.db.group import Call, Line
 
 R = TypeVar("R")
 
-IDLE_CONNECTIONS_MAX = 8
+# Of one process. More threads than these wait for one another: each new connection costs a server more than some calls.
+CONNECTIONS_MAX = 8
 RETRY_SECONDS = 30.0
 # A place that never answered yet is more likely a wrong address than a restart.
 FIRST_RETRY_SECONDS = 3.0
@@ -179,6 +180,7 @@ class Database:
         self._prepared: dict[str, _Prepared] = {}
         self._idle: list[tuple[Any, object]] = []
         self._lock = threading.Lock()
+        self._places = threading.BoundedSemaphore(CONNECTIONS_MAX)
         self._at_work = _AtWork(self._lock)
         self._line = self._new_line()
         self._closed = False
@@ -295,27 +297,39 @@ class Database:
         knowledge.check(Tx(self, connection), tables, where, self.warnings)
 
     def _take(self) -> tuple[Any, object]:
-        with self._lock:
-            if self._closed:
-                raise errors.Unreachable("the board was closed", hint="connect again")
-            if self._idle:
-                return self._idle.pop()
-        connection = self.engine.connect()
+        if not self._places.acquire(timeout=RETRY_SECONDS):
+            raise errors.Busy(
+                f"other calls of this process kept all its {CONNECTIONS_MAX} connections for {RETRY_SECONDS:g} s",
+                hint="try again, with fewer calls at the same time",
+            )
+        try:
+            with self._lock:
+                if self._closed:
+                    raise errors.Unreachable("the board was closed", hint="connect again")
+                if self._idle:
+                    return self._idle.pop()
+            connection = self.engine.connect()
+        except BaseException:
+            self._places.release()
+            raise
         self._reached = True
         return connection, None
 
     def _give_back(self, connection: Any, stamp: object, *, healthy: bool) -> None:
         try:
-            self.engine.rollback(connection)
-            healthy = healthy and self.engine.usable(connection)
-        except self.engine.driver_error:
-            healthy = False
-        with self._lock:
-            if healthy and not self._closed and len(self._idle) < IDLE_CONNECTIONS_MAX:
-                self._idle.append((connection, stamp))
-                return
-        with suppress(self.engine.driver_error):  # it may be lost already
-            self.engine.close(connection)
+            try:
+                self.engine.rollback(connection)
+                healthy = healthy and self.engine.usable(connection)
+            except self.engine.driver_error:
+                healthy = False
+            with self._lock:
+                if healthy and not self._closed:
+                    self._idle.append((connection, stamp))
+                    return
+            with suppress(self.engine.driver_error):  # it may be lost already
+                self.engine.close(connection)
+        finally:
+            self._places.release()
 
     def prepared(self, name: str) -> _Prepared:
         found = self._prepared.get(name)
@@ -371,6 +385,7 @@ class Database:
         """Go on; in the child nobody is at work, since other threads do not go through a fork."""
         if child:
             self._at_work.count = 0
+            self._places = threading.BoundedSemaphore(CONNECTIONS_MAX)
             self._line = self._new_line()
             self.engine.after_fork()
         self._at_work.go_on()

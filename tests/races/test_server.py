@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from multiprocessing.synchronize import Event
@@ -286,3 +287,24 @@ def test_a_client_that_stops_in_its_transaction_holds_nothing_for_ever(engine: s
     finally:
         client.kill()
         client.join()
+
+
+def test_many_threads_of_a_process_share_a_few_connections(board_url: str) -> None:
+    """Guard: the places. A server pays more for a new connection than for some calls, and has only so many."""
+    opened: list[object] = []
+    together = threading.Barrier(30)
+
+    def read(c: Coordinator) -> None:
+        together.wait()
+        for _ in range(5):
+            c.stats()
+
+    with coordinate.connect(board_url, agent="a") as c:
+        connect = c.database.engine.connect
+        c.database.engine.connect = lambda: opened.append(None) or connect()  # type: ignore[method-assign]
+        threads = [threading.Thread(target=read, args=(c,)) for _ in range(30)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(opened) <= engine.CONNECTIONS_MAX
