@@ -501,8 +501,9 @@ _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _NEVER_IDLE = "SELECT set_config('idle_in_transaction_session_timeout', '30s', true)"
 _WAIT = ", set_config('lock_timeout', '{}', true)"
 # What changes something names its rows, or walks to the head of an index: a plan that knows no values is as good there,
-# and made once. Of a limit that it is only told, Postgres guesses that it lets in a tenth of all rows, and plans anew.
-_PLAN_ONCE = ", set_config('plan_cache_mode', 'force_generic_plan', true)"
+# and made once. Of a limit that it is only told, Postgres guesses that it lets in a tenth of all rows: left to itself
+# it would plan anew each time, and on a large board compile machine code for what is then a single row.
+_PLAN_ONCE = ", set_config('plan_cache_mode', 'force_generic_plan', true), set_config('jit', 'off', true)"
 _LOCK_SECONDS_MAX = 5.0
 # Settings that change how values are written and read: what the server must say they are, and what sees to it.
 _SESSION = (

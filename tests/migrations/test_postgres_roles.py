@@ -390,15 +390,18 @@ def test_a_migration_that_is_cut_off_does_not_hold_its_locks_for_ever(pg_url: st
     step(pg_url, "9001", scripts)
 
 
-def test_the_programs_own_transactions_end_when_their_client_stops(board: coordinate.Coordinator) -> None:
-    """PG-12: on Postgres; on SQLite a process that stops lets go of the file."""
+OURS = ("idle_in_transaction_session_timeout", "plan_cache_mode", "jit")
+
+
+def test_the_programs_own_transactions_have_settings_of_their_own(board: coordinate.Coordinator) -> None:
+    """PG-12: on Postgres a client that stops holds nothing for ever; writers plan once, and compile nothing."""
     if board.database.engine.name == "postgresql":
         connection = board.database.engine.connect()
         for writes in (True, False):
             board.database.engine.begin(connection, writes=writes)
-            shown = connection.execute("SHOW idle_in_transaction_session_timeout").fetchone()
+            shown = [connection.execute(f"SHOW {name}").fetchone()[0] for name in OURS]
             board.database.engine.rollback(connection)
-            assert shown == ("30s",)
+            assert shown == (["30s", "force_generic_plan", "off"] if writes else ["30s", "auto", "on"])
         board.database.engine.close(connection)
 
 
