@@ -89,8 +89,10 @@ def take(tx: Tx, queue: Queue, count: int, *, wait: bool = False) -> list[Row]:
     if wait:
         tx.where_needed("lock_patience", patience=LOCKED_PATIENCE)
         rows = tx.where_needed(queue.statement + "_wait", limit=count, **queue.params)
+    elif count == 1 and queue.indexed:
+        rows = tx.all(queue.statement, **queue.params)
     else:
-        rows = tx.all(queue.statement, limit=count, **queue.params)
+        rows = tx.all(queue.statement + ("_many" if queue.indexed else ""), limit=count, **queue.params)
     return sorted(rows, key=lambda row: (row.priority, row.created_at, row.number))
 
 

@@ -255,23 +255,35 @@ _claimed = {
 }
 
 
-def _claim(*, by_project: bool = False, wait: bool = False, ready: ColumnElement[bool] = _READY, **more: Any) -> Update:
-    """Check and change at once: the head of the queue, locked (or skipped where somebody else is at it), is taken."""
+def _claim(
+    *,
+    by_project: bool = False,
+    one: bool = False,
+    wait: bool = False,
+    ready: ColumnElement[bool] = _READY,
+    **more: Any,
+) -> Update:
+    """Check and change at once: the head of the queue, locked (or skipped where somebody else is at it), is taken.
+
+    `one`: Postgres knows that it is a single task, and will never sort a queue for it, however large.
+    """
     role = [t.role_boundary == given_text("role")]
     project = [t.project == given_text("project")] if by_project else []
     picked = (
         select(t.id)
         .where(*role, *project, ready, ~_left_to_another)
         .order_by(*_QUEUE_ORDER)
-        .limit(given_integer("limit"))
+        .limit(const(1) if one else given_integer("limit"))
         .with_for_update(skip_locked=not wait)
         .cte("picked")
     )
     return update(tasks).where(one_of(t.id, picked), _named(ready)).values(**_claimed, **more).returning(*_TASK)
 
 
-add("claim_next", "Take the first ready tasks of a role.", _claim())
-add("claim_next_project", "Take the first ready tasks of a role in one project.", _claim(by_project=True))
+add("claim_next", "Take the first ready task of a role.", _claim(one=True))
+add("claim_next_project", "Take the first ready task of a role in one project.", _claim(by_project=True, one=True))
+add("claim_next_many", "Take the first ready tasks of a role.", _claim())
+add("claim_next_project_many", "Take the first ready tasks of a role in one project.", _claim(by_project=True))
 add(
     "claim_next_wait",
     "One more look that waits for rows others have locked: they may let go of them.",

@@ -162,6 +162,7 @@ def plan_of(url: str, name: str) -> list[str]:
     [
         ("claim_next", "idx_tasks_claim"),
         ("claim_next_project", "idx_tasks_claim_project"),
+        ("claim_next_many", "idx_tasks_claim"),
         ("queue_due", "idx_tasks_lease"),
         ("queue_due", "idx_tasks_parked"),
         ("queue_take_back", "idx_tasks_lease"),
