@@ -780,19 +780,23 @@ class PostgresSide(_Side):
         return dict(found)
 
     def settle(self) -> None:
-        deadline = time.monotonic() + FENCE_SECONDS
+        before, deadline = None, 0.0
         while True:
             with self.transaction(writes=True) as tx:
-                numbered = tx.one("events_number", batch=50_000)
-                left = self._ask(
+                tx.one("events_number", batch=50_000)
+                ((left,),) = self._ask(
                     "SELECT count(*) FROM events e WHERE NOT EXISTS (SELECT FROM event_feed f WHERE f.event_id = e.id)"
                 )
-            if left[0][0] == 0:
+            if left == 0:
                 return
-            if numbered is not None and numbered.position is not None:
-                deadline = time.monotonic() + FENCE_SECONDS
+            if before is None or left < before:
+                before, deadline = left, time.monotonic() + FENCE_SECONDS
             elif time.monotonic() > deadline:
-                raise errors.Busy("events get no position: a reader that gives them one does not end", hint="try again")
+                raise errors.Busy(
+                    f"{left} events get no position in the log: a reader that gives them one does not end, or a hand"
+                    " with SQL changed events or event_feed",
+                    hint="try again; if it stays so, delete those events, as the owner of the tables",
+                )
             else:
                 time.sleep(0.05)  # a reader is at it
 

@@ -1566,3 +1566,19 @@ def test_what_an_undo_could_not_take_away_is_said_and_goes_once_it_can(
     assert symptoms_of(pg_url, repair=True)["fence"].repaired == 2
     assert symptoms_of(pg_url) == {}
     assert rows(pg_url, "SELECT to_regproc('coordinate_fence')") == [(None,)]
+
+
+def test_an_event_that_never_gets_a_position_ends_a_move(
+    pg_url: str, postgres_script: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hand with SQL took its position away: the fence does not stay up for ever."""
+    create_board_on_postgres(pg_url, postgres_script)
+    with coordinate.connect(pg_url, agent="a") as board:
+        board.emit(event_type="one")
+        board.next_events(consumer="c")
+    run(pg_url, "DELETE FROM event_feed")
+    monkeypatch.setattr(sides, "FENCE_SECONDS", 0.3)
+    with pytest.raises(errors.Busy, match="1 events get no position"):
+        move.move(pg_url, str(tmp_path / "new.db"))
+    with coordinate.connect(pg_url, agent="a") as board:
+        board.emit(event_type="two")
