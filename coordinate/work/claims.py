@@ -93,6 +93,11 @@ def take(tx: Tx, queue: Queue, count: int, *, wait: bool = False) -> list[Row]:
         rows = tx.all(queue.statement, **queue.params)
     else:
         rows = tx.all(queue.statement + ("_many" if queue.indexed else ""), limit=count, **queue.params)
+    return _in_order(rows)
+
+
+def _in_order(rows: list[Row]) -> list[Row]:
+    """As they stood in the queue; what was changed comes back in any order."""
     return sorted(rows, key=lambda row: (row.priority, row.created_at, row.number))
 
 
@@ -135,7 +140,7 @@ def any_locked(tx: Tx, queue: Queue) -> bool:
 def take_reserved(tx: Tx, queue: Queue, count: int) -> list[Row]:
     """Take first what is reserved for the caller."""
     by_project = "_project" if "project" in queue.params else ""
-    return tx.all("claim_reserved" + by_project, limit=count, **queue.params)
+    return _in_order(tx.all("claim_reserved" + by_project, limit=count, **queue.params))
 
 
 def set_due_right(tx: Tx, agent: str, follow: OnExpiry) -> tuple[bool, bool]:
