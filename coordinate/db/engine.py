@@ -180,7 +180,7 @@ class Database:
         self._prepared: dict[str, _Prepared] = {}
         self._idle: list[tuple[Any, object]] = []
         self._lock = threading.Lock()
-        self._places = threading.BoundedSemaphore(CONNECTIONS_MAX)
+        self._places = threading.Semaphore(CONNECTIONS_MAX)
         self._at_work = _AtWork(self._lock)
         self._line = self._new_line()
         self._closed = False
@@ -385,7 +385,7 @@ class Database:
         """Go on; in the child nobody is at work, since other threads do not go through a fork."""
         if child:
             self._at_work.count = 0
-            self._places = threading.BoundedSemaphore(CONNECTIONS_MAX)
+            self._places = threading.Semaphore(CONNECTIONS_MAX)
             self._line = self._new_line()
             self.engine.after_fork()
         self._at_work.go_on()
