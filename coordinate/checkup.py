@@ -6,12 +6,11 @@ changes only what follows from other rows, under the locks that the operations t
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 from coordinate import counters, events, leases
 from coordinate.db.engine import Row, Tx
+from coordinate.frozen import dataclass, replace
 from coordinate.records import Symptom
 from coordinate.work import story
 
@@ -22,7 +21,8 @@ EDGES_PAGE = 10_000
 IDS_ROOM = 1_000
 
 
-class Check(NamedTuple):
+@dataclass(frozen=True)
+class Check:
     """One question: the statement whose every row is a contradiction, and what to say of it."""
 
     kind: str
@@ -59,7 +59,7 @@ def repair(tx: Tx) -> list[Symptom]:
         if check.mend is not None:
             for row in rows:
                 check.mend(tx, row)
-            symptom = dataclasses.replace(symptom, repaired=len(rows))
+            symptom = replace(symptom, repaired=len(rows))
         told.append(symptom)
     return [*told, *_circles(tx), *_numbers(tx, mend=True)]
 

@@ -12,11 +12,11 @@ import os
 import re
 import stat
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from coordinate import errors
+from coordinate.frozen import dataclass
 
 FOLDER = ".coordinate"
 BOARD = "board.db"
@@ -24,15 +24,18 @@ CONFIG = "config.toml"
 SYNCHRONOUS = ("NORMAL", "FULL", "EXTRA", "OFF")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Place:
     """A board's address and how it was found; `folder` is its `.coordinate/`, if it has one."""
 
-    target: str = field(repr=False)  # may hold a password
+    target: str
     source: str
     folder: Path | None
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any]
     refusals: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Place({self.source!r}, {self.folder!r})"  # the target and the settings may hold a password
 
 
 def locate(flag: str | None, *, start: Path | None = None) -> Place:

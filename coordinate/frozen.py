@@ -9,9 +9,11 @@ for each column.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from typing import Any, Literal, NoReturn, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, dataclass_transform
+
+if TYPE_CHECKING:
+    import dataclasses
 
 T = TypeVar("T")
 
@@ -28,10 +30,16 @@ def dataclass(*, frozen: Literal[True]) -> Callable[[type[T]], type[T]]:
         cls._defaults = getattr(cls.__base__, "_defaults", {}) | own
         cls.__dataclass_fields__ = _Fields(cls)
         for method in (_init, _repr, _eq, _hash, _setattr, _delattr, _reduce, _replace):
-            setattr(cls, f"__{method.__name__[1:]}__", method)
+            if (name := f"__{method.__name__[1:]}__") not in vars(cls):
+                setattr(cls, name, method)
         return cls
 
     return decorate
+
+
+def replace(record: T, **changes: Any) -> T:
+    """The same record with other values in some fields; what `dataclasses.replace` does, without its list of fields."""
+    return _replace(record, **changes)  # type: ignore[no-any-return]
 
 
 def _annotations(cls: Any) -> dict[str, Any]:
@@ -45,6 +53,8 @@ class _Fields:
         self._cls = cls
 
     def __get__(self, instance: object, owner: type[Any]) -> dict[str, dataclasses.Field[Any]]:
+        import dataclasses  # slow to load: it brings `inspect` along
+
         cls = self._cls
         bare = type(cls.__name__, (), {"__annotations__": _annotations(cls), "__doc__": "", **cls._defaults})
         standard: Any = dataclasses.dataclass(init=False, repr=False, eq=False)(bare)
@@ -91,8 +101,12 @@ def _reduce(self: Any) -> tuple[Any, ...]:
 
 
 def _setattr(self: Any, name: str, value: object) -> NoReturn:
-    raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+    from dataclasses import FrozenInstanceError
+
+    raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
 
 def _delattr(self: Any, name: str) -> NoReturn:
-    raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+    from dataclasses import FrozenInstanceError
+
+    raise FrozenInstanceError(f"cannot delete field {name!r}")

@@ -45,19 +45,20 @@ OWN_AGENTS = ("system", "webhooks")
 # So begin the names of the places in the log, and of the locks, of whoever delivers webhooks.
 OWN_CONSUMERS, OWN_LOCKS = "webhook:", "webhook "
 
-_TASK_ID = re.compile(r"TASK-([1-9][0-9]{0,17})")
-_ASK_ID = re.compile(r"ASK-([1-9][0-9]{0,17})")
-_ANNOTATION_ID = re.compile(r"ANN-([1-9][0-9]{0,17})")
-_SESSION_ID = re.compile(r"s-[0-9a-f]{24}")
-_HANDLE = re.compile(r"(TASK-[1-9][0-9]{0,17})@([1-9][0-9]{0,8})")
-_DURATION = re.compile(r"([0-9]{1,9})(s|m|h|d)")
+# As text: the library compiles one when it is first asked for, and a command needs few.
+_TASK_ID = r"TASK-([1-9][0-9]{0,17})"
+_ASK_ID = r"ASK-([1-9][0-9]{0,17})"
+_ANNOTATION_ID = r"ANN-([1-9][0-9]{0,17})"
+_SESSION_ID = r"s-[0-9a-f]{24}"
+_HANDLE = r"(TASK-[1-9][0-9]{0,17})@([1-9][0-9]{0,8})"
+_DURATION = r"([0-9]{1,9})(s|m|h|d)"
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 # C0 and C1 controls: allowed nowhere in names and titles; a text may hold tab and newlines.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _UNSEEN = ("Cc", "Cf", "Zl", "Zp", "Zs")
 # Letters and marks that are drawn as nothing: fillers, the empty Braille cell, variation selectors.
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | {chr(each) for each in range(0xFE00, 0xFE10)}
-_FORBIDDEN = re.compile("[\x00\ud800-\udfff]")
+_FORBIDDEN = "[\x00\ud800-\udfff]"
 
 
 class Own(str):
@@ -70,7 +71,7 @@ def text(value: object, field: str, *, limit: int = TEXT_MAX, blank: bool = True
     """A text of at most `limit` characters without NUL or lone surrogates; trimmed only to see whether it is blank."""
     if not isinstance(value, str):
         raise refuse(field, f"{field} must be text, not {_kind(value)}")
-    if found := _FORBIDDEN.search(value):
+    if ("\0" in value or not value.isascii()) and (found := re.search(_FORBIDDEN, value)):
         what = "a NUL character" if found.group() == "\0" else "half of a surrogate pair"
         raise refuse(field, f"{field} contains {what}, which cannot be stored")
     if len(value) > limit:
@@ -136,7 +137,7 @@ def agent(value: object, field: str = "agent") -> str:
     if isinstance(value, Own):
         return value
     checked = name(value, field)
-    if _SESSION_ID.fullmatch(checked):  # both are readers of responses
+    if re.fullmatch(_SESSION_ID, checked):  # both are readers of responses
         raise refuse(field, f"{checked} is the id of a session, no agent's name", hint="show a session with --session")
     if checked in OWN_AGENTS:
         raise refuse(field, f"the name {checked!r} belongs to the board itself", hint="choose another name")
@@ -205,7 +206,7 @@ def duration(value: str, field: str) -> int:
     """`90`, `90s`, `10m`, `2h` or `3d` as seconds."""
     if value.isascii() and value.isdigit() and len(value) <= 9:
         return int(value)
-    if found := _DURATION.fullmatch(value):
+    if found := re.fullmatch(_DURATION, value):
         return int(found.group(1)) * _UNITS[found.group(2)]
     raise refuse(field, f"{field} must be a duration such as 90s, 10m, 2h or 3d, not {_short(value)}")
 
@@ -238,7 +239,7 @@ def parse_instant(value: str, field: str) -> datetime:
 
 def task_id(value: object, field: str = "task_id") -> str:
     """`TASK-12`, also typed in lower case."""
-    if isinstance(value, str) and (found := _TASK_ID.fullmatch(value.strip().upper())):
+    if isinstance(value, str) and (found := re.fullmatch(_TASK_ID, value.strip().upper())):
         return found.group()
     raise refuse(field, f"not a task id: {_short(value)}", hint="a task id looks like TASK-12")
 
@@ -266,11 +267,11 @@ def annotation_id(value: object, field: str = "annotation") -> str:
     return _id(value, field, _ANNOTATION_ID, "an annotation's id looks like ANN-3")
 
 
-def _id(value: object, field: str, shape: re.Pattern[str], hint: str) -> str:
+def _id(value: object, field: str, shape: str, hint: str) -> str:
     known = getattr(getattr(value, "ask", value), "id", None)
     if isinstance(known, str):
         raise refuse(field, f"{field} is an id, not {_kind(value)}", hint=f"give its id: {known}")
-    if isinstance(value, str) and (found := shape.fullmatch(value.strip().upper())):
+    if isinstance(value, str) and (found := re.fullmatch(shape, value.strip().upper())):
         return found.group()
     raise refuse(field, f"{field} is no such id: {_short(value)}", hint=hint)
 
@@ -280,9 +281,9 @@ def handle(value: object) -> tuple[str, int | None]:
     shown = getattr(value, "handle", value)
     if isinstance(shown, str):
         shown = shown.strip().upper()
-        if found := _HANDLE.fullmatch(shown):
+        if found := re.fullmatch(_HANDLE, shown):
             return found.group(1), int(found.group(2))
-        if found := _TASK_ID.fullmatch(shown):
+        if found := re.fullmatch(_TASK_ID, shown):
             return found.group(), None
     raise refuse("handle", f"not a claim handle: {_short(value)}", hint="a claim handle looks like TASK-12@3")
 

@@ -27,7 +27,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
-from string import ascii_lowercase, ascii_uppercase, digits
 from typing import TypeVar
 
 from coordinate.errors import InvalidInput
@@ -46,10 +45,11 @@ T = TypeVar("T")
 
 _GLOB = frozenset("*?[")
 _ANY_CHARACTER: Characters = ((0, 0x10FFFF),)
-_CLASS = re.compile(r"(?s)\[(?P<negated>[!^]?+)(?P<members>.[^\]]*)\]")
-_MEMBER = re.compile(r"(?s)(.)-(.)|(.)")
-_ALTERNATIVES = re.compile(r"(?<!\[)\{[^{}]*(?:,|\.\.)[^{}]*\}")
-_DRIVE = re.compile(r"[A-Za-z]:")
+_CLASS = r"(?s)\[(?P<negated>[!^]?+)(?P<members>.[^\]]*)\]"
+_MEMBER = r"(?s)(.)-(.)|(.)"
+_ALTERNATIVES = r"(?<!\[)\{[^{}]*(?:,|\.\.)[^{}]*\}"
+_DRIVE = r"[A-Za-z]:"
+_RUNS = ("0123456789", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 
 def canonical(pattern: str, *, root: str | None = None, fold_case: bool = False) -> str:
@@ -103,7 +103,7 @@ def _refuse_unreadable(pattern: str) -> None:
             f"The scope {pattern!r} holds a control character or a lone surrogate.",
             "Write the path as plain text.",
         )
-    if _ALTERNATIVES.search(pattern):
+    if re.search(_ALTERNATIVES, pattern):
         raise _refusal(
             f"The scope {pattern!r} holds alternatives in braces, which have no meaning here.",
             "Write one scope for each of them. Where a name really holds a brace, write `[{]`.",
@@ -132,7 +132,7 @@ def _resolve(pattern: str, fold_case: bool) -> tuple[list[str], bool]:
             _step_back(kept, pattern)
         elif segment not in {"", "."}:
             kept.append(_folded(segment) if fold_case else segment)
-    has_drive = bool(kept and _DRIVE.fullmatch(kept[0]))
+    has_drive = bool(kept and re.fullmatch(_DRIVE, kept[0]))
     if has_drive:
         kept[0] = kept[0].upper()
     return kept, has_drive or text.startswith("/")
@@ -214,7 +214,7 @@ def _split(pattern: str) -> list[str]:
 
 def _spread(segment: str) -> Iterable[str | None]:
     """A segment with `**` in it as several. With text on both sides, what follows is dropped: wider, so safe."""
-    segment = _CLASS.sub(lambda found: re.sub(r"\*+", "*", found[0]), segment)
+    segment = re.sub(_CLASS, lambda found: re.sub(r"\*+", "*", found[0]), segment)
     if "**" not in segment:
         return [segment]
     head, tail = re.split(r"\*\*+", segment, maxsplit=1)
@@ -243,7 +243,7 @@ def _share_a_character(a: Characters, b: Characters) -> bool:
 def _readings(segment: str) -> list[Reading]:
     """What a segment may mean: its classes as plain text, and as classes; in doubt, any name."""
     plain = [_place(character) for character in segment]
-    classes = list(_CLASS.finditer(segment))
+    classes = list(re.finditer(_CLASS, segment))
     if not classes:
         return [plain]
     if _is_doubtful(segment):
@@ -268,21 +268,21 @@ def _exactly(character: str) -> Characters:
 
 def _is_doubtful(segment: str) -> bool:
     """Whether a class in it is read differently by different tools, locales or letter cases."""
-    for found in _CLASS.finditer(segment):
+    for found in re.finditer(_CLASS, segment):
         members = found["members"]
         if any(opening in members for opening in ("[:", "[.", "[=")):
             return True
-        if any(last and not _is_plain_range(first, last) for first, last, _ in _MEMBER.findall(members)):
+        if any(last and not _is_plain_range(first, last) for first, last, _ in re.findall(_MEMBER, members)):
             return True
     return False
 
 
 def _is_plain_range(first: str, last: str) -> bool:
-    return first <= last and any(first in row and last in row for row in (digits, ascii_lowercase, ascii_uppercase))
+    return first <= last and any(first in row and last in row for row in _RUNS)
 
 
 def _members(found: re.Match[str]) -> Characters:
-    members = _MEMBER.findall(found["members"])
+    members = re.findall(_MEMBER, found["members"])
     ranges = [(ord(first or one), ord(last or one)) for first, last, one in members]
     return _all_but(ranges) if found["negated"] else tuple(ranges)
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -926,8 +925,8 @@ def as_json(value: Any) -> Any:
     """Plain JSON values of a record: times as RFC 3339 with Z, tuples as lists."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: as_json(getattr(value, field.name)) for field in fields(value)}
+    if (names := getattr(value, "__match_args__", None)) is not None:
+        return {name: as_json(getattr(value, name)) for name in names}
     if isinstance(value, dict):
         return {key: as_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

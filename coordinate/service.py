@@ -8,7 +8,6 @@ own signature and docstring are the operation's one description.
 from __future__ import annotations
 
 import functools
-import inspect
 import math
 import threading
 import time
@@ -17,7 +16,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 from coordinate import checkup, config, counters, errors, events, inputs, leases
 from coordinate.db import fence
@@ -46,6 +45,9 @@ from coordinate.records import (
 )
 from coordinate.work import claims, dependencies, figures, review, tasks, upkeep
 
+if TYPE_CHECKING:
+    import inspect
+
 P = ParamSpec("P")
 R = TypeVar("R")
 AfterCommit = Callable[[list[dict[str, Any]]], None]
@@ -66,6 +68,8 @@ class _Shown:
 
     @property
     def __signature__(self) -> inspect.Signature:
+        import inspect  # slow to load
+
         seen = inspect.signature(self.__wrapped__)
         tx, *parameters = seen.parameters.values()
         return seen.replace(parameters=[tx.replace(name="self", annotation=tx.empty), *parameters])
@@ -74,7 +78,10 @@ class _Shown:
 def _bound(
     function: Callable[Concatenate[Tx, P], R], *, writes: bool, at_head: bool = False
 ) -> Callable[Concatenate[Coordinator, P], R]:
-    code = inspect.unwrap(function).__code__
+    innermost: Any = function
+    while hasattr(innermost, "__wrapped__"):
+        innermost = innermost.__wrapped__
+    code = innermost.__code__
     named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     filled = [name for name in ("agent", "session") if name in named]
 

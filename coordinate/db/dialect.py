@@ -11,7 +11,6 @@ import json
 import math
 import os
 import re
-import shlex
 import sqlite3
 import sys
 import time
@@ -34,8 +33,8 @@ Binder = Callable[[Params], Any]
 Decoders = list[tuple[int, Callable[[Any], Any]]]
 
 POSTGRES_PREFIXES = ("postgresql://", "postgres://", "postgresql+psycopg://")
-_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.:-]+:/)|jdbc:", re.IGNORECASE)
-_KEYWORDS = re.compile(r"\s*(host|hostaddr|port|dbname|user|password|passfile|service|sslmode)\s*=")
+_ADDRESS = r"[A-Za-z][A-Za-z0-9+.:-]+:/|[Jj][Dd][Bb][Cc]:"
+_KEYWORDS = r"\s*(host|hostaddr|port|dbname|user|password|passfile|service|sslmode)\s*="
 SQLITE_LEAST = (3, 35, 0)
 POSTGRES_LEAST = 140000
 
@@ -119,7 +118,7 @@ class Engine(Protocol):
 def is_postgres(target: str) -> bool:
     """Whether a target is a Postgres address; anything else is a path. Raises `InvalidInput` for other addresses."""
     addressed = target.startswith((*POSTGRES_PREFIXES, "sqlite:///"))
-    if not addressed and (_ADDRESS.match(target) or _KEYWORDS.match(target)):
+    if not addressed and (re.match(_ADDRESS, target) or re.match(_KEYWORDS, target)):
         # Not shown: taken for a path, it would put a password into file names and messages.
         raise errors.InvalidInput(
             "the address is of no database that this program knows",
@@ -208,6 +207,8 @@ class SQLite:
     def connect(self) -> _Connection:
         """Open the file. Raises `NoBoard` when it is not there and may not be made."""
         if not self.create and not self.path.exists():
+            import shlex
+
             raise errors.NoBoard(
                 f"there is no board at {self.path}",
                 hint=f"make one: coordinate db upgrade --db {shlex.quote(str(self.path))}   (or here: coordinate init)",
@@ -492,7 +493,7 @@ _SQLITE_OUT: dict[str, Callable[[Any], Any]] = {
 
 # --- Postgres ---------------------------------------------------------------------------------------------------------
 
-_BIND = re.compile(r"'[^']*'|:([a-z_][a-z0-9_]*)")
+_BIND = r"'[^']*'|:([a-z_][a-z0-9_]*)"
 _BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 # Nothing of it outlives the transaction, so a pooler in transaction mode is no hindrance. A client that stops inside a
@@ -718,6 +719,8 @@ class Postgres:
         said = str(error)
         told = f"{self.describe()} lets nobody in: {self._without_secret(' '.join(said.split()))}"
         if missing := re.search(_NO_DATABASE, said):
+            import shlex
+
             return errors.NoBoard(
                 f"{self.describe()} does not exist: the server runs, and has no database {missing[1]}",
                 hint=f"check the name, or let a DBA create it: createdb {shlex.quote(missing[1])}",
@@ -821,7 +824,7 @@ class Postgres:
                 order.append(name)
             return f"${order.index(name) + 1}"
 
-        sql = _BIND.sub(number, statement.sql)
+        sql = re.sub(_BIND, number, statement.sql)
         encoders = [(name, _dump) for name, kind in statement.takes.items() if kind == "json"]
 
         def bind(params: Params) -> list[Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -17,6 +16,7 @@ from coordinate import inputs, leases
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import AskOpen, Closed, Held, InvalidState
 from coordinate.fleet import agents
+from coordinate.frozen import replace
 from coordinate.inbox import asks, deliveries, responses
 from coordinate.inputs import Json
 from coordinate.records import (

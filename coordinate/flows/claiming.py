@@ -8,7 +8,6 @@ sweep, merge or mere time, the task is back in its old place. A task whose respo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from coordinate import inputs, leases, paths
 from coordinate.db.engine import Row, Tx
@@ -16,7 +15,7 @@ from coordinate.errors import Held, InvalidState
 from coordinate.fleet import agents, scopes, worktrees
 from coordinate.fleet.scopes import CONFLICTS_MAX
 from coordinate.flows import asked, ending
-from coordinate.frozen import dataclass
+from coordinate.frozen import dataclass, replace
 from coordinate.inbox import asks, deliveries
 from coordinate.records import (
     Claim,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from coordinate import counters, inputs, leases
 from coordinate.db.engine import Tx
 from coordinate.fleet import agents
 from coordinate.flows import asked
+from coordinate.frozen import replace
 from coordinate.inbox import asks
 from coordinate.records import (
     Lease,

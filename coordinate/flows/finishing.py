@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from coordinate import counters, inputs
 from coordinate.db.engine import Row, Tx
 from coordinate.flows import asked
+from coordinate.frozen import replace
 from coordinate.inbox import asks
 from coordinate.records import (
     Cancelled,

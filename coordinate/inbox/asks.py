@@ -7,9 +7,7 @@ as functions on a row; a row is blocked exactly while it has a live ask, and the
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -26,7 +24,7 @@ from coordinate.errors import (
     OutdatedRevision,
     UnreadAnswer,
 )
-from coordinate.frozen import dataclass
+from coordinate.frozen import dataclass, replace
 from coordinate.inputs import Json
 from coordinate.records import Annotation, Ask, AskView, Delivery, Response
 from coordinate.states import ACTION_OWNERS, ASK_KINDS, ASK_STATES, CLOSE_REASONS
@@ -708,6 +706,8 @@ def why_not_finished(
 
 def held(row: Row) -> Held:
     """Another says to be acting on the response."""
+    import shlex
+
     until = leases.when(row.taken_until)
     session = row.taken_session_id
     call = f"coordinate agent end --session {session} --agent {shlex.quote(str(row.taken_by))}"

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 from coordinate import counters, events, inputs
@@ -35,8 +34,8 @@ from coordinate.records import (
 )
 from coordinate.states import ACTION_OWNERS, ROW_STATUSES
 
-_BOARD_ID = re.compile(r"BOARD-[1-9][0-9]*")
-_ROW_ID = re.compile(r"ROW-[1-9][0-9]*")
+_BOARD_ID = r"BOARD-[1-9][0-9]*"
+_ROW_ID = r"ROW-[1-9][0-9]*"
 NAME_MAX = 200
 ROWS_MAX = 200
 STEPS_MAX = 20
@@ -241,7 +240,7 @@ def _take(tx: Tx, title: str, project: str, stream: str, agent: str, session: st
     named = {"title": _name(title, "title"), "project": inputs.name(project, "project")}
     stream = inputs.text(stream, "stream", limit=inputs.TITLE_MAX)
     board = tx.one("board_lock", **named)
-    if board is None and _BOARD_ID.fullmatch(named["title"]):
+    if board is None and re.fullmatch(_BOARD_ID, named["title"]):
         raise _no_board(**named)
     if board is None:
         number, _ = counters.take(tx, "board")
@@ -330,7 +329,7 @@ def _put(
 ) -> Row:
     if row is not None:
         after = hand.tx.one("board_row_write", id=row.id, revision=row.revision, position=position, **wanted)
-    elif _ROW_ID.fullmatch(label):
+    elif re.fullmatch(_ROW_ID, label):
         raise _no_row(hand.board, label)
     else:
         number = next(numbers)
@@ -606,7 +605,7 @@ def _as_given(row: object) -> GivenRow:
         return row
     if not isinstance(row, dict):
         raise inputs.refuse("rows", f"a row must be an object with a label, not {type(row).__name__}")
-    known = [field.name for field in fields(GivenRow)]
+    known = list(GivenRow.__match_args__)
     if unknown := [str(key)[:40] for key in row if key not in known]:
         raise inputs.refuse("rows", f"a row has no {unknown[0]!r}", hint=f"it has {', '.join(known)}")
     if "label" not in row:

@@ -7,8 +7,6 @@ either order the inbox's word is the one that stands.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from coordinate import inputs
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import (
@@ -21,7 +19,7 @@ from coordinate.errors import (
     NotAQuestion,
     OutdatedRevision,
 )
-from coordinate.frozen import dataclass
+from coordinate.frozen import dataclass, replace
 from coordinate.inbox import asks
 from coordinate.records import Ask, Responded
 from coordinate.states import RESPONSE_KINDS

@@ -8,7 +8,7 @@ import pickle
 
 import pytest
 
-from coordinate.frozen import dataclass
+from coordinate.frozen import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,22 @@ def test_records_compare_hash_and_print_by_value() -> None:
     assert repr(Point(1)) == "Point(x=1, y=0)"
 
 
+def test_a_class_may_have_a_method_of_its_own_in_place_of_a_shared_one() -> None:
+    @dataclass(frozen=True)
+    class Secret:
+        word: str
+
+        def __repr__(self) -> str:
+            return "Secret(...)"
+
+    assert repr(Secret("open sesame")) == "Secret(...)"
+
+
 def test_the_tools_for_dataclasses_work() -> None:
     point = Point(1, 2)
     assert dataclasses.is_dataclass(point)
     assert [field.name for field in dataclasses.fields(point)] == ["x", "y"]
-    assert dataclasses.replace(point, y=5) == Point(1, 5)
+    assert dataclasses.replace(point, y=5) == replace(point, y=5) == Point(1, 5)
     assert dataclasses.asdict(point) == {"x": 1, "y": 2}
     assert pickle.loads(pickle.dumps(point)) == copy.deepcopy(point) == point
     match point:
