@@ -311,7 +311,11 @@ class SQLiteSide(_Side):
         return [f"{path} may not be written" for path in (board, board.parent) if not os.access(path, os.W_OK)]
 
     def make_room(self, *, dry_run: bool) -> list[str]:
-        board = Path(self.engine.describe())
+        board = Path(os.path.realpath(self.engine.describe()))  # what a link leads to is made there
+        if os.path.lexists(board) and not board.is_file():
+            return ["is no file"]
+        if board.exists() and not os.access(board, os.W_OK):
+            return [f"{board} may not be written"]
         folder = board.parent
         there = next(path for path in (folder, *folder.parents) if path.exists())
         if not there.is_dir():
@@ -948,6 +952,8 @@ class PostgresSide(_Side):
             yield Fault("event_feed_state", "1", "position", "is missing, which says how far events are numbered")
         elif found[0][0] > _BIGINT_MAX:
             yield Fault("event_feed_state", "1", "position", _TOO_LARGE)
+        for (position,) in self._ask(f"SELECT position FROM event_feed WHERE position > {_BIGINT_MAX} LIMIT 10000"):
+            yield Fault("event_feed", str(position), "position", _TOO_LARGE)
         ended = self._ask(
             "SELECT CAST(sequencename AS text) FROM pg_sequences WHERE schemaname = current_schema()"
             f" AND sequencename = ANY ($1) AND last_value > {_BIGINT_MAX} ORDER BY 1",

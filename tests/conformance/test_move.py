@@ -515,8 +515,13 @@ def test_numbers_from_which_nobody_could_count_on_are_listed(lived: str, engine:
         expected |= {("sqlite_sequence", name, "seq") for name in ("worktrees", "history", "events")}
         expected.add(("events", str(last), "id"))
     else:
-        run(lived, f"UPDATE event_feed_state SET position = {last}")
-        expected |= {("event_feed_state", "1", "position"), ("worktrees_id_seq", "", "last_value")}
+        run(
+            lived,
+            f"UPDATE event_feed_state SET position = {last}",
+            f"UPDATE event_feed SET position = {last} WHERE position = 1",
+        )
+        expected |= {("event_feed_state", "1", "position"), ("event_feed", str(last), "position")}
+        expected.add(("worktrees_id_seq", "", "last_value"))
     for dry_run in (True, False):
         with nothing_changes(lived), pytest.raises(errors.CannotMove) as refused:
             move.move(lived, other_url, dry_run=dry_run)
@@ -571,7 +576,12 @@ def test_one_report_names_all_that_stands_in_the_way(lived: str, engine: str, ot
 def test_where_no_file_can_be_made_the_dry_run_says_so_too(lived: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "long").mkdir()
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "astray").symlink_to("/proc/x/y.db")
     for place, said in (
+        (Path(os.devnull), "is no file"),
+        (tmp_path / "loop", "is no file"),
+        (tmp_path / "astray", "nothing can be made|may not be written"),
         (tmp_path / "file" / "x.db", "is no folder"),
         (Path("/proc/x/y.db"), "nothing can be made|may not be written"),
         (tmp_path / "long" / f"{'x' * 300}.db", "too long"),
@@ -1081,14 +1091,16 @@ def test_a_file_in_which_nothing_may_be_written_is_told_before_anything_is_done(
     board = here / "board.db"
     board.write_bytes(sqlite_template.read_bytes())
 
-    def refused() -> list[Any]:
+    def refused(target: Path = there / "new" / "deep.db") -> list[Any]:
         with pytest.raises(errors.CannotMove) as caught:
-            move.move(str(board), str(there / "new" / "deep.db"))
+            move.move(str(board), str(target))
         assert isinstance(caught.value.facts["problems"], list)
         return caught.value.facts["problems"]
 
     board.chmod(0o666)
     here.chmod(0o777)
+    (made := here / "made.db").touch(0o444)
+    assert as_somebody(lambda: refused(made)) == [f"{made}: {made} may not be written"]
     there.chmod(0o555)
     assert as_somebody(refused) == [f"{there / 'new' / 'deep.db'}: {there} may not be written"]
     board.chmod(0o444)
