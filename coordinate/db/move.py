@@ -315,7 +315,7 @@ class _Ends:
                 self._claim_target(number, row)
                 self.source.settle()
                 self._copy(number)
-            self._verify()
+            self._verify(number)
             self._send_on(number)
         except BaseException as error:
             # Where another mover is at it, the fence is that one's.
@@ -474,13 +474,11 @@ class _Ends:
         _with_writers_stopped(self.target, fill)
         self.copy_seconds = time.monotonic() - started
 
-    def _verify(self) -> None:
+    def _verify(self, number: str) -> None:
         """Read both sides once more, over other connections, and compare every table."""
         started = time.monotonic()
         differ = []
-        with self.source.transaction(writes=False) as tx, self.target.transaction(writes=False):
-            row = tx.one("move_state")
-            self._still(row is not None and row.state == MOVING)  # else the sides differ, and rightly
+        with self.source.transaction(writes=False), self.target.transaction(writes=False):
             for table in TABLES:
                 here, there = digest(self.source, table), digest(self.target, table)
                 self.tables[table.name] = here
@@ -490,6 +488,8 @@ class _Ends:
                     differ.append(f"{table.name} ({here.rows} rows here, {there.rows} there)")
         self.verify_seconds = time.monotonic() - started
         if differ:
+            row = self._source_row()
+            self._still(row is not None and (row.move, row.state) == (number, MOVING))  # else they differ rightly
             self.is_ours = True  # no mover can go on with it
             raise errors.CopyDiffers(
                 f"the copy at {self.to} is not equal: {', '.join(differ)}",
@@ -514,9 +514,9 @@ class _Ends:
 
         def act(tx: Tx) -> None:
             row, now = tx.one("move_state"), tx.one("clock")
-            assert row is not None
             assert now is not None
             self._still(tx.count("move_pass", move=number, before=COPIED, state=ARRIVED, opened_at=now.now))
+            assert row is not None
             self.target.open_fence()
             self._give_time(self.target, row.fenced_at, now.now)
             self._raise_counters(tx)
@@ -525,6 +525,8 @@ class _Ends:
 
         try:
             _with_writers_stopped(self.target, act)
+        except errors.Moving:  # another did it, or undid the move
+            raise
         except errors.CoordinateError as error:
             error.hint = "the board is at the new place, and closed until this succeeds: coordinate db move --resume"
             raise
@@ -677,7 +679,7 @@ class _Ends:
         there = self._target_row()
         if there is None or there.state not in (ARRIVING, COPIED, WITHDRAWN):
             if row is not None and row.state == STAYED and self.to == row.address:
-                return self.call_off(row) if row.opened_at is None else self.report("undone", already=True)
+                return self.call_off(row) if row.opened_at is None else self.report("opened", already=True)
             raise errors.InvalidState(
                 f"this board is not moving, and no move left anything closed at {self.to}",
                 hint="there is nothing to undo",

@@ -834,7 +834,7 @@ def test_a_copy_that_was_tampered_with_is_noticed_and_the_board_stays(
     before = told(lived, but=HELD)
     verify = move._Ends._verify
 
-    def tampered(ends: Any) -> None:
+    def tampered(ends: Any, number: str) -> None:
         if is_postgres(other_url):
             run(
                 other_url,
@@ -847,7 +847,7 @@ def test_a_copy_that_was_tampered_with_is_noticed_and_the_board_stays(
                 "DROP TRIGGER coordinate_fence_notes_update",
                 "UPDATE notes SET content = content || ' ' WHERE id = 1",
             )
-        verify(ends)
+        verify(ends, number)
 
     monkeypatch.setattr(move._Ends, "_verify", tampered)
     with pytest.raises(errors.CopyDiffers, match=r"notes") as refused:
@@ -1267,6 +1267,29 @@ def test_a_mover_that_lives_fences_nothing_once_its_move_was_undone(
     assert_given_up(other_url, lived)
 
 
+@pytest.mark.parametrize("step", ["_verify", "digest", "_open"])
+def test_a_mover_whose_copy_another_took_back_is_told_of_that(
+    lived: str, other_url: str, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MV-08: it was stopped before it compared the sides, or while it did, or when only the last step was left."""
+    act = getattr(move if step == "digest" else move._Ends, step)
+
+    def late(*given: Any) -> Any:
+        monkeypatch.undo()
+        assert move.undo(lived, other_url).state == "undone"
+        assert move.undo(lived, other_url).state == "opened"
+        with coordinate.connect(lived, agent="alice") as c:
+            c.dispatch(title="goes on", role="worker")
+        return act(*given)
+
+    monkeypatch.setattr(move if step == "digest" else move._Ends, step, late)
+    with pytest.raises(errors.Moving, match="or undid it") as refused:
+        move.move(lived, other_url)
+    assert "--resume" not in refused.value.hint
+    with coordinate.connect(lived, agent="alice") as c:
+        c.dispatch(title="works", role="worker")
+
+
 @pytest.mark.parametrize("doing", ["copy", "verify"])
 def test_of_a_mover_and_one_that_resumes_beside_it_one_goes_on(
     lived: str, other_url: str, doing: str, monkeypatch: pytest.MonkeyPatch
@@ -1328,6 +1351,8 @@ def test_a_place_that_a_move_left_closed_takes_its_board_again_or_is_opened_when
         assert (report.state, report.already) == (ended, False)
     assert rows(other_url, "SELECT state FROM board_move") == []
     assert_as_it_was_made(other_url)
+    again = move.undo(lived, other_url)
+    assert (again.state, again.already, again.opens) == ("opened", True, ""), "nothing is left to be done"
     with pytest.raises(errors.InvalidState, match="left anything closed"):
         move.undo(third_url, other_url)
     assert move.move(third_url, other_url).state == "moved"

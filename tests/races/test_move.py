@@ -145,7 +145,7 @@ def test_without_the_fence_the_race_is_lost(noticed: Noticed, engine: str, postg
         for side in (sides.SQLiteSide, sides.PostgresSide):
             side.raise_fence = lambda self, sentence: None  # type: ignore[method-assign]
         verify = move._Ends._verify
-        move._Ends._verify = lambda self: (time.sleep(0.3), verify(self))  # type: ignore
+        move._Ends._verify = lambda *given: (time.sleep(0.3), verify(*given))  # type: ignore
 
     def play(url: str) -> None:
         with places(postgres, tmp_path, engine) as target:
