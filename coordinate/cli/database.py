@@ -230,7 +230,7 @@ def move(call: Call, to: str | None, from_: str | None, dry_run: bool, resume: b
     import json
 
     from coordinate import addresses, errors
-    from coordinate.db import dialect
+    from coordinate.db import dialect, sides
     from coordinate.db import move as moving
 
     if undo + resume + dry_run > 1 or (undo and switch):
@@ -252,13 +252,13 @@ def move(call: Call, to: str | None, from_: str | None, dry_run: bool, resume: b
     switched: str | None = None
     refused: errors.CoordinateError | None = None
     # Others are told no path of a passfile; this folder, which was given one, needs it.
-    kept = report.target if target is None else dialect.remembered(target)
+    kept = report.target if target is None else sides.side_of(target).engine.address(here=True)
     if switch and folder and report.state == "moved":
         try:
             switched = str(config.switch(folder, kept))
         except errors.CoordinateError as error:
             refused = error
-        if target is not None and dialect.is_postgres(target) and kept != target:
+        if target is not None and dialect.is_postgres(target) and dialect.remembered(target) != target:
             call.warn(addresses.NOT_WRITTEN_DOWN)
     call.show({**as_json(report), "switched": switched})
     if refused is not None:  # the move stands

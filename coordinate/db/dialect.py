@@ -72,8 +72,8 @@ class Engine(Protocol):
     def describe(self) -> str:
         """Where the database is, without any secret."""
 
-    def address(self) -> str:
-        """The same as an address that leads there, still without any secret."""
+    def address(self, *, here: bool = False) -> str:
+        """An address that leads there by itself, still without any secret; `here`: with what this machine alone has."""
 
     def connect(self) -> Any: ...
     def close(self, connection: Any) -> None: ...
@@ -201,7 +201,7 @@ class SQLite:
     def describe(self) -> str:
         return str(self.path)
 
-    def address(self) -> str:
+    def address(self, *, here: bool = False) -> str:
         return str(self.path)
 
     def connect(self) -> _Connection:
@@ -561,6 +561,9 @@ _NOT_NOW = (
     *("in recovery mode", "server login has been failing", "server_login_retry", "query_wait_timeout"),
     *_NO_PLACE,
 )
+# What says where an address leads: what is shown of it, and what else there may be.
+_PLACE, _LEADS = ("host", "port", "dbname"), ("hostaddr", "options", "target_session_attrs")
+_OF_THIS_MACHINE = (*FILES_OF_SECRETS, "service")
 
 
 class Postgres:
@@ -619,27 +622,30 @@ class Postgres:
         """
         asked = self._psycopg.conninfo.make_conninfo(**{**self._address, "sslmode": "none", "password": "none"})
         attempt = self._psycopg.pq.PGconn.connect_start(asked.encode())
-        found = {each.keyword.decode(): (each.val or b"").decode(errors="replace") for each in attempt.info}
+        chosen = {each.keyword.decode(): each.val or b"" for each in attempt.info if each.val != each.compiled}
+        found = {name: chosen.get(name, b"").decode(errors="replace") for name in (*_PLACE, *_LEADS)}
         first = attempt.host.decode(errors="replace")
         attempt.finish()
         return {
+            **found,
             "host": found["host"] or found["hostaddr"] or self._address.get("host") or first or "localhost",
-            "port": ",".join(port or "5432" for port in (found["port"] or "").split(",")),
+            "hostaddr": found["hostaddr"] if found["host"] else "",
+            "port": ",".join(port or "5432" for port in found["port"].split(",")),
             "dbname": found["dbname"] or self._address.get("dbname") or "",
         }
 
-    def address(self) -> str:
-        """Everything of the address that is no secret: user, hosts, database, options such as the search_path."""
-        known = {name: str(part) for name, part in self._address.items() if name not in (*SECRETS, *FILES_OF_SECRETS)}
-        user, name = known.pop("user", None), known.pop("dbname", "")
-        hosts, ports = known.get("host", ""), known.get("port", "")
-        place = ""
-        if "/" not in hosts + ports and "," not in hosts + ports and ":" not in hosts:  # no socket, list or IPv6
-            place = hosts + (f":{ports}" if ports else "")
-            known = {part: value for part, value in known.items() if part not in ("host", "port")}
-        who = f"{quote(user, safe='')}@" if user is not None else ""
-        rest = urlencode(known, quote_via=quote)
-        return f"postgresql://{who}{place}/{quote(name, safe='')}" + (f"?{rest}" if rest else "")
+    def address(self, *, here: bool = False) -> str:
+        """All of the address that is no secret, and what the environment or a service adds to where it leads.
+
+        The user is that of the address alone; `here` keeps the paths of files of secrets, and the service.
+        """
+        place, user = self.describe(), self._address.get("user")
+        if user is not None:
+            place = place.replace("://", f"://{quote(user, safe='')}@", 1)
+        untold = ("user", *_PLACE, *SECRETS, *(() if here else _OF_THIS_MACHINE))
+        known = {**self._address, **self._resolved()}
+        rest = urlencode({name: part for name, part in known.items() if part and name not in untold}, quote_via=quote)
+        return place + ("&" if "?" in place else "?") * bool(rest) + rest
 
     def _read_address(self) -> dict[str, Any]:
         """The parts of the address. One whose password was not encoded spills parts of it into host, port or name."""

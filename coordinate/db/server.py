@@ -98,7 +98,7 @@ def quoted(name: str) -> str:
 def dump_command(target: str, file: Path) -> str:
     """The call of pg_dump that backs the board up, without any secret: that comes from a passfile or PGPASSWORD."""
     pattern = f"--schema={quoted(home_of(target).schema)}"
-    return shlex.join(["pg_dump", "--format=custom", pattern, f"--file={file}", _engine(target).address()])
+    return shlex.join(["pg_dump", "--format=custom", pattern, f"--file={file}", _engine(target).address(here=True)])
 
 
 def restore_command(target: str, file: Path) -> str:
@@ -107,7 +107,7 @@ def restore_command(target: str, file: Path) -> str:
     So named it makes no schema, for which the owner of the tables would need a right on the database.
     """
     options = ["--exit-on-error", "--single-transaction", "--no-owner", f"--schema={schema_of(target)}"]
-    return shlex.join(["pg_restore", *options, f"--dbname={_engine(target).address()}", str(file)])
+    return shlex.join(["pg_restore", *options, f"--dbname={_engine(target).address(here=True)}", str(file)])
 
 
 def schema_of(target: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 import coordinate
 from coordinate.addresses import NOT_WRITTEN_DOWN
@@ -91,7 +92,7 @@ def test_a_folder_that_switches_keeps_its_passfile_and_is_told_what_was_left_out
     assert moved.status == 0
     assert json.loads(moved.out)["switched"] == str(folder / "config.toml")
     named = tomllib.loads((folder / "config.toml").read_text())["db"]
-    assert named == f"{pg_url.partition('?')[0]}?{rest}"
+    assert conninfo_to_dict(named) == {**conninfo_to_dict(pg_url), "passfile": str(passfile)}
     assert [json.loads(line)["warning"] for line in moved.err.splitlines()] == [NOT_WRITTEN_DOWN] * bool(secret)
     assert command("db", "current").json["at_head"]
     told = command("db", "current", "--db", str(folder / "board.db")).json["fence"]["to"]

@@ -24,7 +24,7 @@ SECRET = sorted(
 def test_no_secret_of_libpq_is_part_of_a_told_address(name: str) -> None:
     """PG-18: whatever libpq itself marks as a password, and its keys."""
     engine = Postgres(f"postgresql://u@h/n?{name}=hunter2&sslrootcert=/root.crt")
-    assert engine.address() == "postgresql://u@h/n?sslrootcert=%2Froot.crt"
+    assert engine.address() == "postgresql://u@h:5432/n?sslrootcert=%2Froot.crt"
     assert "hunter2" not in engine.describe()
 
 
