@@ -14,6 +14,7 @@ import gc
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -45,29 +46,30 @@ def main() -> NoReturn:
         _print_no_more()
     except OSError as error:
         status = _output_lost(error.strerror or str(error))
-    gc.freeze()
-    sys.exit(status)
+    _leave(status)
+
+
+def _leave(status: int) -> NoReturn:
+    """End at once: all is closed and told, and to free the rest piece by piece takes a twentieth of a short call."""
+    with suppress(OSError):  # nobody reads it any more
+        sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def _perform(arguments: list[str]) -> int:
     """The whole call; every refusal and fault becomes a line on stderr and a status."""
-    import click
-
-    from coordinate.cli.shared import OutputLost
+    from coordinate.cli.shared import BadUsage, Exit, OutputLost
     from coordinate.errors import CoordinateError
 
     try:
         return _call(arguments)
-    except click.exceptions.Exit as ended:
-        return ended.exit_code
+    except Exit as ended:
+        return ended.status
     except CoordinateError as error:
         return _refused(error.as_dict(), error.exit_status)
-    except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx else "coordinate"
-        hint = f"see: {command} --help"
-        return _refused({"error": " ".join(error.format_message().split()), "code": "usage", "hint": hint}, 2)
-    except click.ClickException as error:
-        return _refused({"error": error.format_message(), "code": "usage", "hint": "see: coordinate --help"}, 2)
+    except BadUsage as error:
+        return _refused({"error": str(error), "code": "usage", "hint": error.hint or "see: coordinate --help"}, 2)
     except BrokenPipeError:
         raise
     except OutputLost as error:
@@ -82,7 +84,20 @@ def _perform(arguments: list[str]) -> int:
             return _output_lost(error.strerror or str(error))  # help and scripts are printed by click
         return _fault(error)
     except Exception as error:  # the last resort
-        return _fault(error)
+        return _said_by_click(error)
+
+
+def _said_by_click(error: Exception) -> int:
+    """Its own ways to end a command, or to refuse one; anything else is a fault."""
+    import click
+
+    if isinstance(error, click.exceptions.Exit):
+        return error.exit_code
+    if isinstance(error, click.ClickException):
+        context = error.ctx if isinstance(error, click.UsageError) else None
+        hint = f"see: {context.command_path if context else 'coordinate'} --help"
+        return _refused({"error": " ".join(error.format_message().split()), "code": "usage", "hint": hint}, 2)
+    return _fault(error)
 
 
 def _fault(error: Exception) -> int:
@@ -109,15 +124,21 @@ def _print_no_more() -> None:
 
 
 def _call(arguments: list[str]) -> int:
-    """Not click's own `main`, which has ideas of its own about signals and closed pipes."""
-    from coordinate.cli.root import root
+    """By the lane, or by click, without click's own `main`, which has ideas of its own about signals and pipes."""
+    from coordinate.cli import lane
     from coordinate.cli.shared import as_text
 
-    if instruction := os.environ.get("_COORDINATE_COMPLETE"):
+    line = [as_text(argument) for argument in arguments]
+    instruction = os.environ.get("_COORDINATE_COMPLETE")
+    if not instruction and lane.ran(line):
+        return 0
+    from coordinate.cli.root import root
+
+    if instruction:
         from click.shell_completion import shell_complete
 
         return shell_complete(root, {}, "coordinate", "_COORDINATE_COMPLETE", instruction)
-    with root.make_context("coordinate", [as_text(argument) for argument in arguments]) as context:
+    with root.make_context("coordinate", line) as context:
         root.invoke(context)
     return 0
 

@@ -18,8 +18,8 @@ import click
 from sqlalchemy import CheckConstraint, Column, ForeignKeyConstraint, Index, Table
 
 from coordinate import errors, records, service, states
+from coordinate.cli.declared import GLOBAL_OPTIONS
 from coordinate.cli.root import LazyGroup, root
-from coordinate.cli.shared import global_options
 from coordinate.db.portable import ENGINES
 from coordinate.db.schema import metadata
 from coordinate.service import Coordinator
@@ -80,7 +80,7 @@ def cli_page() -> str:
         _exit_table(),
         "## Options of every command",
         "They may stand anywhere in the line; the one nearest to its end wins.",
-        _table(("option", "meaning"), [_option(option, root) for option in global_options()]),
+        _table(("option", "meaning"), [_option(option, root) for option in root.params[-len(GLOBAL_OPTIONS) :]]),
         "| variable | meaning |\n|---|---|\n"
         "| `COORDINATE_DB`, `COORDINATE_AGENT`, `COORDINATE_SESSION`, `COORDINATE_FORMAT` | the options above |\n"
         "| `COORDINATE_BUSY_SECONDS` | how long to wait for a locked SQLite board (30) |\n"
@@ -126,7 +126,7 @@ def _command(path: str, command: click.Command) -> str:
     )
 
 
-def _option(option: click.Option, command: click.Command) -> Row:
+def _option(option: click.Parameter, command: click.Command) -> Row:
     record = option.get_help_record(click.Context(command))
     assert record is not None
     names, said = record

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 
-import click
-
-from coordinate.cli.shared import Call, command
+from coordinate.cli.declared import argument, command
+from coordinate.cli.shared import Call
 
 
 @command("adopt", example="coordinate db adopt .kanban/kanban.db --db .coordinate/board.db")
-@click.argument("source", metavar="BOARD.db")
+@argument("source", metavar="BOARD.db")
 def adopt(call: Call, source: str) -> None:
     """Take over a board of the kanban tool, whole or not at all; the file is only read.
 

@@ -6,24 +6,23 @@ import os
 import socket
 from typing import Any
 
-import click
-
-from coordinate.cli.shared import DURATION, Call, command, given, with_events
+from coordinate.cli.declared import DURATION, OneOf, argument, command, option
+from coordinate.cli.shared import Call, given, with_events
 
 NAME_MAX = 100
 
-limit_option = click.option("--limit", type=int, help="At most so many.")
+limit_option = option("--limit", type=int, help="At most so many.")
 
 
 @command("register", example="coordinate agent register alice --id-only")
-@click.argument("name", required=False)
-@click.option("--kind", type=click.Choice(["agent", "human"]), help="What stands behind the name.")
-@click.option("--role", help="What it usually does.")
-@click.option("--project", help="Where it works. Default: default.")
-@click.option("--doing", help="What it is at.")
-@click.option("--stream", help="What its replay bookkeeping belongs to.")
-@click.option("--ttl", "ttl_seconds", type=DURATION, help="Silent for longer it counts as stale: 10m (default), 2h.")
-@click.option("--id-only", is_flag=True, help="Print the session's id alone, for a shell.")
+@argument("name", required=False)
+@option("--kind", type=OneOf("agent", "human"), help="What stands behind the name.")
+@option("--role", help="What it usually does.")
+@option("--project", help="Where it works. Default: default.")
+@option("--doing", help="What it is at.")
+@option("--stream", help="What its replay bookkeeping belongs to.")
+@option("--ttl", "ttl_seconds", type=DURATION, help="Silent for longer it counts as stale: 10m (default), 2h.")
+@option("--id-only", is_flag=True, help="Print the session's id alone, for a shell.")
 def register(call: Call, name: str | None, id_only: bool, **said: Any) -> None:
     """Begin a session of an agent; without a name a fresh one is made.
 
@@ -50,8 +49,8 @@ def heartbeat(call: Call) -> None:
 
 
 @command("doing", example='coordinate agent doing "the parser" --detail "grammar stands"')
-@click.argument("doing", required=False)
-@click.option("--detail", help="More about it.")
+@argument("doing", required=False)
+@option("--detail", help="More about it.")
 def set_doing(call: Call, doing: str | None, detail: str | None) -> None:
     """Say what the session is at, for whoever looks; what is left away stays as it is."""
     with call.board() as board:
@@ -66,7 +65,7 @@ def end(call: Call) -> None:
 
 
 @command("list", example="coordinate agent list --format table")
-@click.option("--after", metavar="NAME", help="Go on behind this name.")
+@option("--after", metavar="NAME", help="Go on behind this name.")
 @limit_option
 def list_agents(call: Call, **wanted: Any) -> None:
     """List agents by name, with how many of their sessions live."""
@@ -75,10 +74,10 @@ def list_agents(call: Call, **wanted: Any) -> None:
 
 
 @command("sessions", example="coordinate agent sessions --ended")
-@click.option("--of", "of_agent", metavar="NAME", help="Only of this agent.")
-@click.option("--project", help="Only of this project.")
-@click.option("--ended", is_flag=True, help="Also those that are over.")
-@click.option("--after", metavar="ID", help="Go on behind this session.")
+@option("--of", "of_agent", metavar="NAME", help="Only of this agent.")
+@option("--project", help="Only of this project.")
+@option("--ended", is_flag=True, help="Also those that are over.")
+@option("--after", metavar="ID", help="Go on behind this session.")
 @limit_option
 def list_sessions(call: Call, ended: bool, **wanted: Any) -> None:
     """List sessions, the latest sign of life first, live or stale."""
@@ -87,7 +86,7 @@ def list_sessions(call: Call, ended: bool, **wanted: Any) -> None:
 
 
 @command("lost", example="coordinate agent lost --all")
-@click.option("--all", "again", is_flag=True, help="Also what was told before: the latest 50 leases and 50 claims.")
+@option("--all", "again", is_flag=True, help="Also what was told before: the latest 50 leases and 50 claims.")
 def lost(call: Call, again: bool) -> None:
     """Say what the session lost since it was last told: leases and claims that ended without it."""
     with call.board() as board:
@@ -95,10 +94,10 @@ def lost(call: Call, again: bool) -> None:
 
 
 @command("next", example="coordinate counter next ADR --floor 41")
-@click.argument("kind")
-@click.option("--floor", type=int, help="Every number is above this one.")
-@click.option("--count", type=int, help="How many numbers.")
-@click.option("--project", help="Whose counter. Default: default.")
+@argument("kind")
+@option("--floor", type=int, help="Every number is above this one.")
+@option("--count", type=int, help="How many numbers.")
+@option("--project", help="Whose counter. Default: default.")
 def counter_next(call: Call, kind: str, **wanted: Any) -> None:
     """Mint numbers of a kind: each once, rising, above a floor."""
     with call.board() as board:
@@ -107,8 +106,8 @@ def counter_next(call: Call, kind: str, **wanted: Any) -> None:
 
 
 @command("mark", example="coordinate replay mark main 4f2a 77c1")
-@click.argument("stream")
-@click.argument("event_keys", nargs=-1, required=True, metavar="KEY...")
+@argument("stream")
+@argument("event_keys", nargs=-1, required=True, metavar="KEY...")
 def mark(call: Call, stream: str, event_keys: tuple[str, ...]) -> None:
     """Note that a stream has applied events; answers those that it had not."""
     with call.board() as board:
@@ -116,8 +115,8 @@ def mark(call: Call, stream: str, event_keys: tuple[str, ...]) -> None:
 
 
 @command("show", example="coordinate replay show main")
-@click.argument("stream")
-@click.option("--after", metavar="KEY", help="Go on behind this key.")
+@argument("stream")
+@option("--after", metavar="KEY", help="Go on behind this key.")
 @limit_option
 def show(call: Call, stream: str, **wanted: Any) -> None:
     """List what a stream has applied, by key."""
@@ -126,7 +125,7 @@ def show(call: Call, stream: str, **wanted: Any) -> None:
 
 
 @command("sweep", example="coordinate sweep")
-@click.option("--limit", type=int, help="At most so many of each kind; then the answer says that there is more.")
+@option("--limit", type=int, help="At most so many of each kind; then the answer says that there is more.")
 def sweep(call: Call, limit: int | None) -> None:
     """End what is over: stale sessions' leases, leases and claims past their time. Again changes nothing more."""
     with call.board() as board:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from coordinate.cli.claims import lease_option
-from coordinate.cli.shared import Call, choice, command, given, tasks_named
+from coordinate.cli.declared import argument, choice, command, option
+from coordinate.cli.shared import BadUsage, Call, given, tasks_named
 
 if TYPE_CHECKING:
     from coordinate.service import Coordinator
@@ -18,11 +17,11 @@ def _tasks(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Several tasks, as arguments or as --ids."""
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
-        for option in (
-            click.option("--ids", multiple=True, help="The same as a comma list; repeatable."),
-            click.argument("tasks", nargs=-1, metavar=f"[{what}...]"),
+        for each in (
+            option("--ids", multiple=True, help="The same as a comma list; repeatable."),
+            argument("tasks", nargs=-1, metavar=f"[{what}...]"),
         ):
-            function = option(function)
+            function = each(function)
         return function
 
     return declare
@@ -31,15 +30,15 @@ def _tasks(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 def _named(tasks: tuple[str, ...], ids: tuple[str, ...]) -> list[str]:
     named = tasks_named(tasks + ids)
     if not named:
-        raise click.UsageError("name at least one task")
+        raise BadUsage("name at least one task")
     return named
 
 
 @command("claim", example="coordinate batch claim --agent alice --role worker --count 5")
-@click.option("--role", required=True, help="Whose queue.")
-@click.option("--count", type=int, default=1, help="Up to so many.")
+@option("--role", required=True, help="Whose queue.")
+@option("--count", type=int, default=1, help="Up to so many.")
 @choice("--project", help="Only tasks of this project.")
-@click.option("--respect-deps/--no-respect-deps", default=True, help="Pass over tasks with unmet dependencies.")
+@option("--respect-deps/--no-respect-deps", default=True, help="Pass over tasks with unmet dependencies.")
 @lease_option
 def claim(call: Call, role: str, count: int, project: str | None, respect_deps: bool, lease: int | None) -> None:
     """Take up to --count ready tasks of a role in the queue's order, in one step; [] when there are none."""
@@ -56,7 +55,7 @@ def claim(call: Call, role: str, count: int, project: str | None, respect_deps: 
 
 @command("complete", example="coordinate batch complete TASK-3@1 TASK-4@1 --agent alice")
 @_tasks("TASK-ID@ATTEMPT")
-@click.option("--review", "--to-review", is_flag=True, help="Submit them for review instead.")
+@option("--review", "--to-review", is_flag=True, help="Submit them for review instead.")
 def complete(call: Call, tasks: tuple[str, ...], ids: tuple[str, ...], review: bool) -> None:
     """Finish several tasks by their handles; each answers for itself, and a refused one stops none.
 
@@ -74,7 +73,7 @@ def complete(call: Call, tasks: tuple[str, ...], ids: tuple[str, ...], review: b
 
 @command("set-priority", example="coordinate batch set-priority TASK-3 TASK-4 --priority 5")
 @_tasks("TASK-ID")
-@click.option("--priority", type=int, required=True, help="0 to 999, lower is sooner.")
+@option("--priority", type=int, required=True, help="0 to 999, lower is sooner.")
 def set_priority(call: Call, tasks: tuple[str, ...], ids: tuple[str, ...], priority: int) -> None:
     """Give several tasks one priority; "missing" lists the ids that no task has."""
     named = _named(tasks, ids)
@@ -85,7 +84,7 @@ def set_priority(call: Call, tasks: tuple[str, ...], ids: tuple[str, ...], prior
 
 @command("set-project", example="coordinate batch set-project TASK-3 TASK-4 --project api")
 @_tasks("TASK-ID")
-@click.option("--project", required=True, help="Where they go.")
+@option("--project", required=True, help="Where they go.")
 def set_project(call: Call, tasks: tuple[str, ...], ids: tuple[str, ...], project: str) -> None:
     """Move several tasks to one project; "missing" lists the ids that no task has."""
     named = _named(tasks, ids)

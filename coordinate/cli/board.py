@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import click
-
-from coordinate.cli.shared import ASKING, Call, asked, choice, command, given, read_file, taking
+from coordinate.cli.declared import OneOf, argument, choice, command, option, taking
+from coordinate.cli.shared import ASKING, BadUsage, Call, asked, given, read_file
 from coordinate.states import ACTION_OWNERS, ROW_STATUSES
 
 FORMAT = """
@@ -20,26 +19,24 @@ FORMAT = """
     An option is a label, or an object of label, detail and recommended.
 """
 
-title_argument = click.argument("title", metavar="TITLE|BOARD-ID")
-label_argument = click.argument("label", metavar="LABEL|ROW-ID")
+title_argument = argument("title", metavar="TITLE|BOARD-ID")
+label_argument = argument("label", metavar="LABEL|ROW-ID")
 project_option = choice("--project", help="Of which project. Default: default.")
-version_option = click.option(
-    "--version", "board_version", type=int, metavar="N", help="The board's revision, as read."
-)
+version_option = option("--version", "board_version", type=int, metavar="N", help="The board's revision, as read.")
 describing_a_step = taking(
-    click.option("--note", help="Where it stands; in short what is asked."),
-    click.option("--owner", "action_owner", type=click.Choice(ACTION_OWNERS), help="What the human gives."),
+    option("--note", help="Where it stands; in short what is asked."),
+    option("--owner", "action_owner", type=OneOf(*ACTION_OWNERS), help="What the human gives."),
     *ASKING,
-    click.option("--outcome", help="What came of the human's last step."),
-    click.option("--response", "response_seq", type=int, metavar="SEQ", help="Which response was acted on."),
+    option("--outcome", help="What came of the human's last step."),
+    option("--response", "response_seq", type=int, metavar="SEQ", help="Which response was acted on."),
 )
 
 
 @command("upsert", example='coordinate board upsert "Release 2" rows.json --version 3', more=FORMAT)
 @title_argument
-@click.argument("file", metavar="FILE")
+@argument("file", metavar="FILE")
 @version_option
-@click.option("--stream", help="Which branch or line of work it is about.")
+@option("--stream", help="Which branch or line of work it is about.")
 @project_option
 def upsert(call: Call, file: str, board_version: int | None, **wanted: Any) -> None:
     """Write a whole board from a file (- is stdin): its rows in their order. A new board needs no --version.
@@ -49,7 +46,7 @@ def upsert(call: Call, file: str, board_version: int | None, **wanted: Any) -> N
     """
     rows, in_file = _rows_of(read_file(file))
     if board_version is not None and in_file is not None:
-        raise click.UsageError("give the board's revision once: with --version, or in the file")
+        raise BadUsage("give the board's revision once: with --version, or in the file")
     version = in_file if board_version is None else board_version
     with call.board() as board:
         call.show(board.board_upsert(rows=rows, board_version=version, **given(**wanted)))
@@ -58,8 +55,8 @@ def upsert(call: Call, file: str, board_version: int | None, **wanted: Any) -> N
 @command("row", example='coordinate board row "Release 2" Docs --revision 3 --status partial --note "two pages left"')
 @title_argument
 @label_argument
-@click.option("--revision", "expected_revision", type=int, metavar="N", help="The row's revision, as read.")
-@click.option("--status", type=click.Choice(ROW_STATUSES), help="Where it stands; blocked is the human's turn.")
+@option("--revision", "expected_revision", type=int, metavar="N", help="The row's revision, as read.")
+@option("--status", type=OneOf(*ROW_STATUSES), help="Where it stands; blocked is the human's turn.")
 @describing_a_step
 @project_option
 def row(call: Call, **wanted: Any) -> None:
@@ -80,8 +77,8 @@ def row(call: Call, **wanted: Any) -> None:
 )
 @title_argument
 @label_argument
-@click.option("--revision", "expected_revision", type=int, required=True, metavar="N", help="The row's, as read.")
-@click.option("--version", "board_version", type=int, required=True, metavar="N", help="The board's, as read.")
+@option("--revision", "expected_revision", type=int, required=True, metavar="N", help="The row's, as read.")
+@option("--version", "board_version", type=int, required=True, metavar="N", help="The board's, as read.")
 @describing_a_step
 @project_option
 def advance(call: Call, **wanted: Any) -> None:
@@ -92,14 +89,14 @@ def advance(call: Call, **wanted: Any) -> None:
     """
     for name in ("note", "next_step", "action_owner", "impact"):
         if wanted[name] is None:
-            raise click.UsageError(f"the next step needs --{name.replace('action_', '').replace('_', '-')}")
+            raise BadUsage(f"the next step needs --{name.replace('action_', '').replace('_', '-')}")
     with call.board() as board:
         call.show(board.board_advance(**asked(**wanted)))
 
 
 @command("get", example='coordinate board get "Release 2" --full')
 @title_argument
-@click.option("--full", is_flag=True, help="Also contexts, earlier steps, all words, and rows that were set aside.")
+@option("--full", is_flag=True, help="Also contexts, earlier steps, all words, and rows that were set aside.")
 @project_option
 def get(call: Call, full: bool, **wanted: Any) -> None:
     """Show a board: its rows in order, what the human is asked and said, and the revisions to show with a write.
@@ -115,8 +112,8 @@ def get(call: Call, full: bool, **wanted: Any) -> None:
 
 @command("list", example="coordinate board list --archived")
 @choice("--project", help="Only of this project.")
-@click.option("--archived", is_flag=True, help="Also those that are archived.")
-@click.option("--limit", type=int, help="At most so many.")
+@option("--archived", is_flag=True, help="Also those that are archived.")
+@option("--limit", type=int, help="At most so many.")
 def list_boards(call: Call, archived: bool, **wanted: Any) -> None:
     """List boards with their progress, the latest change first."""
     with call.board() as board:
@@ -126,7 +123,7 @@ def list_boards(call: Call, archived: bool, **wanted: Any) -> None:
 @command("annotate", example='coordinate board annotate "Release 2" Docs "say it shorter"')
 @title_argument
 @label_argument
-@click.argument("text", metavar="TEXT")
+@argument("text", metavar="TEXT")
 @project_option
 def annotate(call: Call, **wanted: Any) -> None:
     """Say something beside a row; every session that polls is handed it once. It changes no revision."""

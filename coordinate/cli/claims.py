@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import click
+from coordinate.cli.declared import DURATION, argument, choice, command, option
+from coordinate.cli.shared import BadUsage, Call, given, read_text, with_events
 
-from coordinate.cli.shared import DURATION, Call, choice, command, given, read_text, with_events
-
-handle_argument = click.argument("handle", metavar="TASK-ID@ATTEMPT")
+handle_argument = argument("handle", metavar="TASK-ID@ATTEMPT")
 HOLDING_MAX = 20
-lease_option = click.option("--lease", type=DURATION, help="How long the hold lasts unless renewed: 90s, 15m, 2h.")
+lease_option = option("--lease", type=DURATION, help="How long the hold lasts unless renewed: 90s, 15m, 2h.")
 
 
 @command("claim-next", example="coordinate task claim-next --agent alice --role worker --wait 60")
-@click.option("--role", required=True, help="Whose queue.")
+@option("--role", required=True, help="Whose queue.")
 @choice("--project", help="Only tasks of this project. Default: all.")
-@click.option("--count", type=int, default=1, help="Up to so many at once; more than 1 answers a list.")
-@click.option("--respect-deps/--no-respect-deps", default=True, help="Pass over tasks with unmet dependencies.")
+@option("--count", type=int, default=1, help="Up to so many at once; more than 1 answers a list.")
+@option("--respect-deps/--no-respect-deps", default=True, help="Pass over tasks with unmet dependencies.")
 @lease_option
-@click.option("--wait", type=DURATION, help="Wait so long for one to become ready: seconds, or 90s, 10m.")
-@click.option("--why", is_flag=True, help="When there is nothing, say why.")
+@option("--wait", type=DURATION, help="Wait so long for one to become ready: seconds, or 90s, 10m.")
+@option("--why", is_flag=True, help="When there is nothing, say why.")
 @with_events
 def claim_next(
     call: Call,
@@ -39,7 +38,7 @@ def claim_next(
     wanted = given(role=role, project=project, lease_seconds=lease) | {"respect_dependencies": respect_deps}
     several = count != 1
     if several and call.with_events:
-        raise click.UsageError("--with-events goes with one task, not with --count")
+        raise BadUsage("--with-events goes with one task, not with --count")
     with call.board() as board:
         claims = board.claim_batch(count=count, **wanted) if several else []
         if not claims and (wait or not several):
@@ -56,15 +55,15 @@ def claim_next(
 
 
 @command("claim", example="coordinate task claim TASK-12 --agent alice")
-@click.argument("task", metavar="TASK-ID")
+@argument("task", metavar="TASK-ID")
 @lease_option
-@click.option("--transfer", is_flag=True, help="Hand the task on instead; needs --to, and the handle.")
-@click.option("--to", help="With --transfer: who gets it.")
+@option("--transfer", is_flag=True, help="Hand the task on instead; needs --to, and the handle.")
+@option("--to", help="With --transfer: who gets it.")
 @with_events
 def claim(call: Call, task: str, lease: int | None, transfer: bool, to: str | None) -> None:
     """Take one task by its id, whatever its role."""
     if transfer and not to:
-        raise click.UsageError("--to is required with --transfer")
+        raise BadUsage("--to is required with --transfer")
     with call.board() as board:
         if transfer:
             call.show(board.transfer(handle=task, **given(to=to, lease_seconds=lease)))
@@ -73,7 +72,7 @@ def claim(call: Call, task: str, lease: int | None, transfer: bool, to: str | No
 
 
 @command("mine", example="coordinate task mine --agent alice")
-@click.option("--limit", type=int, help="At most so many.")
+@option("--limit", type=int, help="At most so many.")
 def mine(call: Call, limit: int | None) -> None:
     """List what an agent holds now; "claim" is the handle of each."""
     with call.board() as board:
@@ -82,7 +81,7 @@ def mine(call: Call, limit: int | None) -> None:
 
 @command("log-progress", example='coordinate task log-progress TASK-12@3 --agent alice --note "tests pass"')
 @handle_argument
-@click.option("--note", required=True, help="What was done or found.")
+@option("--note", required=True, help="What was done or found.")
 @choice("--type", "note_type", upper=True, help="PROGRESS (default), ERROR or DECISION.")
 @with_events
 def log_progress(call: Call, handle: str, note: str, note_type: str | None) -> None:
@@ -93,22 +92,22 @@ def log_progress(call: Call, handle: str, note: str, note_type: str | None) -> N
 
 @command("extend-lease", example="coordinate task extend-lease TASK-12@3 --agent alice --minutes 60")
 @handle_argument
-@click.option("--minutes", type=int, help="Minutes from now. Default: the length it was claimed with.")
-@click.option("--lease", type=DURATION, help="The same in other units: 90s, 15m, 2h.")
+@option("--minutes", type=int, help="Minutes from now. Default: the length it was claimed with.")
+@option("--lease", type=DURATION, help="The same in other units: 90s, 15m, 2h.")
 @with_events
 def extend_lease(call: Call, handle: str, minutes: int | None, lease: int | None) -> None:
     """Renew the lease without a note; never to less than it has."""
     if minutes and lease:
-        raise click.UsageError("give --minutes or --lease, not both")
+        raise BadUsage("give --minutes or --lease, not both")
     with call.board() as board:
         call.show(board.extend_lease(handle=handle, **given(lease_seconds=minutes * 60 if minutes else lease)))
 
 
 @command("complete", example='coordinate task complete TASK-12@3 --agent alice --result "merged as 4f2a"')
 @handle_argument
-@click.option("--review", is_flag=True, help="Submit it for review instead of finishing it.")
-@click.option("--result", help="What came of it; shown with the claim of what depends on it.")
-@click.option("--result-file", metavar="FILE", help="The same from a UTF-8 file; - is stdin.")
+@option("--review", is_flag=True, help="Submit it for review instead of finishing it.")
+@option("--result", help="What came of it; shown with the claim of what depends on it.")
+@option("--result-file", metavar="FILE", help="The same from a UTF-8 file; - is stdin.")
 @with_events
 def complete(call: Call, handle: str, review: bool, result: str | None, result_file: str | None) -> None:
     """Finish a task, or submit it for review. Repeating it answers the same with "already"."""
@@ -119,7 +118,7 @@ def complete(call: Call, handle: str, review: bool, result: str | None, result_f
 
 @command("block", example='coordinate task block TASK-12@3 --agent alice --reason "needs the API key"')
 @handle_argument
-@click.option("--reason", required=True, help="What it waits for.")
+@option("--reason", required=True, help="What it waits for.")
 @with_events
 def block(call: Call, handle: str, reason: str) -> None:
     """Give a task back as BLOCKED, with the reason; `task unblock` puts it back into the queue."""
@@ -129,8 +128,8 @@ def block(call: Call, handle: str, reason: str) -> None:
 
 @command("release", example="coordinate task release TASK-12@3 --agent alice --after 10m")
 @handle_argument
-@click.option("--reason", help="Why.")
-@click.option("--after", type=DURATION, help="Not before so long from now: 90s, 10m, 2h.")
+@option("--reason", help="Why.")
+@option("--after", type=DURATION, help="Not before so long from now: 90s, 10m, 2h.")
 @with_events
 def release(call: Call, handle: str, reason: str | None, after: int | None) -> None:
     """Give a task back to the queue, in its old place."""
@@ -140,7 +139,7 @@ def release(call: Call, handle: str, reason: str | None, after: int | None) -> N
 
 @command("transfer", example="coordinate task transfer TASK-12@3 --agent alice --to bob")
 @handle_argument
-@click.option("--to", required=True, help="Who gets it.")
+@option("--to", required=True, help="Who gets it.")
 @lease_option
 @with_events
 def transfer(call: Call, handle: str, to: str, lease: int | None) -> None:

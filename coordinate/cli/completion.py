@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import click
-
-from coordinate.cli.shared import OUTPUT_ONLY, Call, command
+from coordinate.cli.declared import OUTPUT_ONLY, OneOf, argument, command
+from coordinate.cli.shared import BadUsage, Call
 
 
 @command("completion", example='eval "$(coordinate completion bash)"', takes=OUTPUT_ONLY)
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]), metavar="bash|zsh|fish", required=False)
+@argument("shell", type=OneOf("bash", "zsh", "fish"), metavar="bash|zsh|fish", required=False)
 def completion(call: Call, shell: str | None) -> None:
     """Print the completion script for a shell; put it where that shell looks at its start."""
     if shell is None:
-        raise click.UsageError("name your shell: bash, zsh or fish")
+        raise BadUsage("name your shell: bash, zsh or fish")
     from click.shell_completion import get_completion_class
 
     from coordinate.cli.root import root

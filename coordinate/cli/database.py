@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import click
-
 from coordinate import config
-from coordinate.cli.shared import DURATION, OUTPUT_ONLY, Call, as_path, as_text, command
+from coordinate.cli.declared import DURATION, OUTPUT_ONLY, OneOf, argument, command, option
+from coordinate.cli.shared import BadUsage, Call, Exit, as_path, as_text
 from coordinate.records import as_json
 
 
@@ -36,7 +35,7 @@ def where(call: Call) -> None:
 
 
 @command("upgrade", example="coordinate db upgrade")
-@click.argument("revision", required=False, default="head")
+@argument("revision", required=False, default="head")
 def upgrade(call: Call, revision: str) -> None:
     """Bring a board to the newest schema, or to REVISION; makes it if it is not there.
 
@@ -48,7 +47,7 @@ def upgrade(call: Call, revision: str) -> None:
 
 
 @command("downgrade", example="coordinate db downgrade 0001")
-@click.argument("revision")
+@argument("revision")
 def downgrade(call: Call, revision: str) -> None:
     """Take a board back to an older schema; a SQLite board is copied beside itself first."""
     from coordinate.db import migrate
@@ -66,7 +65,7 @@ def current(call: Call) -> None:
 
 
 @command("check", example="coordinate db check --wait 60s")
-@click.option("--wait", type=DURATION, help="Wait so long until the board is at head. In vain: exit 8; moved: exit 7.")
+@option("--wait", type=DURATION, help="Wait so long until the board is at head. In vain: exit 8; moved: exit 7.")
 def check(call: Call, wait: int | None) -> None:
     """Compare a board's tables with what this program expects; exit 2 when they differ. Says when a move's fence is up.
 
@@ -76,12 +75,12 @@ def check(call: Call, wait: int | None) -> None:
 
     if wait is not None and (missing := migrate.wait_for_head(_target(call), wait)) is not None:
         call.show({"differences": None, "not_ready": missing.as_dict()})
-        raise click.exceptions.Exit(8)
+        raise Exit(8)
     differences = migrate.check(_target(call))
     fence = migrate.current(_target(call)).fence
     call.show({"differences": differences, **({"fence": fence} if fence else {})}, nothing="no differences")
     if differences:
-        raise click.exceptions.Exit(2)
+        raise Exit(2)
 
 
 @command("history", example="coordinate db history", takes=OUTPUT_ONLY)
@@ -93,9 +92,9 @@ def history(call: Call) -> None:
 
 
 @command("sql", example="coordinate db sql --engine postgresql > coordinate.sql")
-@click.argument("revisions", required=False, default="base:head", metavar="[FROM:TO]")
-@click.option("--engine", type=click.Choice(["sqlite", "postgresql"]), help="Default: that of the board.")
-@click.option("--down", is_flag=True, help="The way back; FROM:TO is needed.")
+@argument("revisions", required=False, default="base:head", metavar="[FROM:TO]")
+@option("--engine", type=OneOf("sqlite", "postgresql"), help="Default: that of the board.")
+@option("--down", is_flag=True, help="The way back; FROM:TO is needed.")
 def sql(call: Call, revisions: str, engine: str | None, down: bool) -> None:
     """Print the migrations as plain SQL, for a DBA to read and run; touches no database."""
     from coordinate.db import migrate
@@ -114,7 +113,7 @@ def ini(call: Call) -> None:
 
 
 @command("grant", example="coordinate db grant app | psql work")
-@click.argument("role")
+@argument("role")
 def grant(call: Call, role: str) -> None:
     """Print the GRANTs for the ROLE that runs the program on Postgres: rows of the board's tables, and nothing else.
 
@@ -126,7 +125,7 @@ def grant(call: Call, role: str) -> None:
 
 
 @command("backup", example="coordinate db backup board-2030-01-31.db")
-@click.argument("file", metavar="FILE")
+@argument("file", metavar="FILE")
 def backup(call: Call, file: str) -> None:
     """Copy a SQLite board into one new file, while others use it; the copy is checked and its rows are counted.
 
@@ -146,10 +145,10 @@ def backup(call: Call, file: str) -> None:
 
 
 @command("restore", example="coordinate db restore board-2030-01-31.db")
-@click.argument("file", metavar="FILE", required=False)
-@click.option("--replace", is_flag=True, help="A board that is there is meant; it is kept beside the new one.")
-@click.option("--settle", is_flag=True, help="No FILE: the board was put back by other means, such as pg_restore.")
-@click.option("--yes", is_flag=True, help="With --settle: it was put back indeed, and the agents are stopped.")
+@argument("file", metavar="FILE", required=False)
+@option("--replace", is_flag=True, help="A board that is there is meant; it is kept beside the new one.")
+@option("--settle", is_flag=True, help="No FILE: the board was put back by other means, such as pg_restore.")
+@option("--yes", is_flag=True, help="With --settle: it was put back indeed, and the agents are stopped.")
 def restore(call: Call, file: str | None, replace: bool, settle: bool, yes: bool) -> None:
     """Put a backup in the place of a SQLite board, in one step, and let nothing of the later days come twice.
 
@@ -161,7 +160,7 @@ def restore(call: Call, file: str | None, replace: bool, settle: bool, yes: bool
     from coordinate.db import dialect, server
 
     if settle == (file is not None) or (settle and replace) or (yes and not settle):
-        raise click.UsageError("name a FILE to restore, or say --settle")
+        raise BadUsage("name a FILE to restore, or say --settle")
     if settle and not yes:
         raise errors.InvalidInput(
             "settling ends every claim, lease and lock of this board, and lets its numbers leap",
@@ -185,8 +184,8 @@ def restore(call: Call, file: str | None, replace: bool, settle: bool, yes: bool
 
 
 @command("doctor", example="coordinate db doctor --deep")
-@click.option("--deep", is_flag=True, help="Read all of it: integrity, rows that contradict one another, the schema.")
-@click.option("--repair", is_flag=True, help="Do what the answer calls its repair; includes --deep.")
+@option("--deep", is_flag=True, help="Read all of it: integrity, rows that contradict one another, the schema.")
+@option("--repair", is_flag=True, help="Do what the answer calls its repair; includes --deep.")
 def doctor(call: Call, deep: bool, repair: bool) -> None:
     """Look at a board as a doctor would: what it is, and what is wrong with it; exit 2 when there is a fault.
 
@@ -209,16 +208,16 @@ def doctor(call: Call, deep: bool, repair: bool) -> None:
     healthy = not [each for each in symptoms if each.severity == "fault" and each.repaired < each.count]
     call.show({"healthy": healthy, **examined.facts, "symptoms": as_json(symptoms)})
     if not healthy:
-        raise click.exceptions.Exit(2)
+        raise Exit(2)
 
 
 @command("move", example="coordinate db move --to postgresql://dba@db.example/work --dry-run")
-@click.option("--to", "to", metavar="URL|PATH", help="The new place: made if it is not there, and empty.")
-@click.option("--from", "from_", metavar="URL|PATH", help="The board to move. Default: the one of this folder.")
-@click.option("--dry-run", is_flag=True, help="Only check; list all that stands in the way.")
-@click.option("--resume", is_flag=True, help="Go on with a move whose program was killed; --to is known then.")
-@click.option("--undo", is_flag=True, help="Give the move up, while nothing was written at the new place.")
-@click.option("--switch", is_flag=True, help="Then let this folder's config.toml name the new place.")
+@option("--to", "to", metavar="URL|PATH", help="The new place: made if it is not there, and empty.")
+@option("--from", "from_", metavar="URL|PATH", help="The board to move. Default: the one of this folder.")
+@option("--dry-run", is_flag=True, help="Only check; list all that stands in the way.")
+@option("--resume", is_flag=True, help="Go on with a move whose program was killed; --to is known then.")
+@option("--undo", is_flag=True, help="Give the move up, while nothing was written at the new place.")
+@option("--switch", is_flag=True, help="Then let this folder's config.toml name the new place.")
 def move(call: Call, to: str | None, from_: str | None, dry_run: bool, resume: bool, undo: bool, switch: bool) -> None:
     """Move a board to another database, from a file to Postgres or back, and prove that all of it came.
 
@@ -234,9 +233,9 @@ def move(call: Call, to: str | None, from_: str | None, dry_run: bool, resume: b
     from coordinate.db import move as moving
 
     if undo + resume + dry_run > 1 or (undo and switch):
-        raise click.UsageError("--dry-run, --resume and --undo do not go together")
+        raise BadUsage("--dry-run, --resume and --undo do not go together")
     if to is None and not (undo or resume):
-        raise click.UsageError("say where to: --to URL or --to PATH")
+        raise BadUsage("say where to: --to URL or --to PATH")
     place = config.locate(as_path(from_) if from_ else call.target())
     target = None if to is None else as_path(to)
     if undo:
@@ -244,7 +243,7 @@ def move(call: Call, to: str | None, from_: str | None, dry_run: bool, resume: b
         return
     folder = place.folder
     if switch and (folder is None or place.refusals):
-        raise click.UsageError("--switch needs a .coordinate folder of yours here, whose config.toml it writes")
+        raise BadUsage("--switch needs a .coordinate folder of yours here, whose config.toml it writes")
     if switch and folder:
         config.switched(folder, "…")  # better refused now than when it has moved
     with _bar(place.target) as progress:
@@ -274,6 +273,8 @@ def _bar(source: str) -> Iterator[Callable[[str, str, int, int], None] | None]:
     if not sys.stderr.isatty():
         yield None
         return
+    import click
+
     from coordinate.db import move as moving
 
     total = 0

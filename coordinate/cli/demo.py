@@ -12,28 +12,28 @@ from dataclasses import replace
 
 import click
 
-from coordinate.cli.shared import Call, command, remember
+from coordinate.cli.declared import command, option
+from coordinate.cli.shared import Call, Exit
 from coordinate.demo import Options, Verdict, play
 
 BAR_MAX = 40
 KILL_USUAL = 5
 _SIGNS = {"DONE": "█", "IN_REVIEW": "▓", "IN_PROGRESS": "▒", "BLOCKED": "!", "TODO": "·"}
 
-place_option = click.option(
+place_option = option(
     "--db",
     metavar="URL|PATH",
-    expose_value=False,
-    callback=remember("db"),
+    sets=("db",),
     help="An empty place to play in. Default: a temporary file; $COORDINATE_DB is left alone.",
 )
 
 
 @command("demo", example="coordinate demo --agents 20 --tasks 200 --kill 3", takes=("--db", "--format", "--json"))
-@click.option("--agents", default=50, show_default=True, type=click.IntRange(1, 1000), help="agent processes")
-@click.option("--tasks", default=500, show_default=True, type=click.IntRange(1, 100_000), help="tasks in the plan")
-@click.option("--kill", type=click.IntRange(0), help="workers to SIGKILL half-way; one is left (default: up to 5)")
-@click.option("--lease", default=2, show_default=True, type=click.IntRange(1, 60), help="lease in seconds, short")
-@click.option("--keep", is_flag=True, help="keep the board, and say where it is")
+@option("--agents", default=50, show_default=True, type=click.IntRange(1, 1000), help="agent processes")
+@option("--tasks", default=500, show_default=True, type=click.IntRange(1, 100_000), help="tasks in the plan")
+@option("--kill", type=click.IntRange(0), help="workers to SIGKILL half-way; one is left (default: up to 5)")
+@option("--lease", default=2, show_default=True, type=click.IntRange(1, 60), help="lease in seconds, short")
+@option("--keep", is_flag=True, help="keep the board, and say where it is")
 @place_option
 def demo(call: Call, agents: int, tasks: int, kill: int | None, lease: int, keep: bool) -> None:
     """Watch many agents share one board, some of them killed half-way, and read the verdict.
@@ -56,12 +56,12 @@ def demo(call: Call, agents: int, tasks: int, kill: int | None, lease: int, keep
     if call.format == "json" or not sys.stdout.isatty():
         call.show(verdict.as_dict())
     if not verdict.holds:
-        raise click.exceptions.Exit(1)
+        raise Exit(1)
 
 
 @command("bench", example="coordinate bench --agents 8 --tasks 1000", takes=("--db", "--format", "--json"))
-@click.option("--agents", default=50, show_default=True, type=click.IntRange(1, 1000), help="agent processes")
-@click.option("--tasks", default=2000, show_default=True, type=click.IntRange(1, 1_000_000), help="equal tasks")
+@option("--agents", default=50, show_default=True, type=click.IntRange(1, 1000), help="agent processes")
+@option("--tasks", default=2000, show_default=True, type=click.IntRange(1, 1_000_000), help="equal tasks")
 @place_option
 def bench(call: Call, agents: int, tasks: int) -> None:
     """Measure your own hardware: agents claim and complete equal tasks as fast as they can. Prints JSON.
@@ -76,7 +76,7 @@ def bench(call: Call, agents: int, tasks: int) -> None:
     bar.end()
     call.show(verdict.as_dict())
     if not verdict.holds:
-        raise click.exceptions.Exit(1)
+        raise Exit(1)
 
 
 class _Bar:

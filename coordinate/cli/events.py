@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from coordinate.cli.shared import DURATION, Call, choice, command, given, one_text
+from coordinate import errors
+from coordinate.cli.declared import DURATION, Kind, argument, choice, command, option
+from coordinate.cli.shared import BadUsage, Call, Exit, given, one_text
 
 if TYPE_CHECKING:
     from coordinate.records import Event, EventBatch
@@ -23,19 +23,19 @@ EXEC_TRIES = 3
 EXEC_PAUSE_SECONDS = 1.0
 
 project_option = choice("--project", help="Only events of this project.")
-limit_option = click.option("--limit", type=int, help="At most so many; 0 means the default.")
-before_option = click.option("--before", type=int, metavar="ID", help="The page before the event with this id.")
-ndjson_option = click.option("--ndjson", is_flag=True, help="One event a line.")
-consumer_option = click.option("--consumer", required=True, metavar="NAME", help="Who reads: a name that lasts.")
-not_by_option = click.option("--not-by", metavar="AGENT", help="Leave out the events of one agent.")
+limit_option = option("--limit", type=int, help="At most so many; 0 means the default.")
+before_option = option("--before", type=int, metavar="ID", help="The page before the event with this id.")
+ndjson_option = option("--ndjson", is_flag=True, help="One event a line.")
+consumer_option = option("--consumer", required=True, metavar="NAME", help="Who reads: a name that lasts.")
+not_by_option = option("--not-by", metavar="AGENT", help="Leave out the events of one agent.")
 
 
 @command("list", example="coordinate events list --limit 20")
 @limit_option
 @before_option
-@click.option("--type", "event_type", help="Only of this type, such as task.completed.")
-@click.option("--ref", help="Only about this, such as TASK-12.")
-@click.option("--by", "by_agent", metavar="AGENT", help="Only by this agent.")
+@option("--type", "event_type", help="Only of this type, such as task.completed.")
+@option("--ref", help="Only about this, such as TASK-12.")
+@option("--by", "by_agent", metavar="AGENT", help="Only by this agent.")
 @project_option
 @ndjson_option
 def list_events(call: Call, limit: int | None, ndjson: bool, **filters: Any) -> None:
@@ -45,9 +45,9 @@ def list_events(call: Call, limit: int | None, ndjson: bool, **filters: Any) -> 
 
 
 @command("search", example='coordinate events search "parser"')
-@click.argument("words", metavar="[TEXT]", required=False)
-@click.option("--text", "query", help="Words in message, reference or payload, in any letter case.")
-@click.option("--type", "event_types", multiple=True, help="Only of this type; repeatable.")
+@argument("words", metavar="[TEXT]", required=False)
+@option("--text", "query", help="Words in message, reference or payload, in any letter case.")
+@option("--type", "event_types", multiple=True, help="Only of this type; repeatable.")
 @limit_option
 @before_option
 @project_option
@@ -64,7 +64,7 @@ def search(
     """Find events by their words, newest first."""
     text = one_text(words, query)
     if text is None:
-        raise click.UsageError("say what to look for: a text")
+        raise BadUsage("say what to look for: a text")
     wanted = given(limit=limit or None, event_types=list(event_types) or None, **filters)
     with call.board() as board:
         _show(call, board.search_events(query=text, **wanted), ndjson=ndjson)
@@ -79,10 +79,10 @@ def _show(call: Call, events: Iterable[Event], *, ndjson: bool) -> None:
 
 @command("next", example="coordinate events next --consumer ci --ack --wait 60")
 @consumer_option
-@click.option("--limit", type=int, help="At most so many.")
-@click.option("--ack", "acknowledge", is_flag=True, help="First acknowledge what was handed out before.")
-@click.option("--from-start", is_flag=True, help="A new consumer begins with the oldest event, not with the next.")
-@click.option("--wait", type=DURATION, help="Wait so long for one: seconds, or 90s, 10m. In vain: exit 8.")
+@option("--limit", type=int, help="At most so many.")
+@option("--ack", "acknowledge", is_flag=True, help="First acknowledge what was handed out before.")
+@option("--from-start", is_flag=True, help="A new consumer begins with the oldest event, not with the next.")
+@option("--wait", type=DURATION, help="Wait so long for one: seconds, or 90s, 10m. In vain: exit 8.")
 @not_by_option
 @project_option
 def next_events(call: Call, wait: int | None, **wanted: Any) -> None:
@@ -93,7 +93,7 @@ def next_events(call: Call, wait: int | None, **wanted: Any) -> None:
             _tell_of_place(call, batch)
         call.show(batch)
     if wait and not batch.events and batch.gap is None:
-        raise click.exceptions.Exit(8)
+        raise Exit(8)
 
 
 def _tell_of_place(call: Call, batch: EventBatch) -> None:
@@ -107,7 +107,7 @@ def _tell_of_place(call: Call, batch: EventBatch) -> None:
 
 @command("rewind", example="coordinate events rewind --consumer ci --to 0")
 @consumer_option
-@click.option("--to", "position", type=int, required=True, metavar="POSITION", help="Read again what is behind it.")
+@option("--to", "position", type=int, required=True, metavar="POSITION", help="Read again what is behind it.")
 def rewind(call: Call, position: int, consumer: str) -> None:
     """Take a consumer back to an earlier place: what is behind it is handed out again; 0 is the oldest event."""
     with call.board() as board:
@@ -115,7 +115,7 @@ def rewind(call: Call, position: int, consumer: str) -> None:
 
 
 @command("ack", example="coordinate events ack 117 --consumer ci")
-@click.argument("position", type=int, metavar="EVENT-ID")
+@argument("position", type=int, metavar="EVENT-ID")
 @consumer_option
 def ack(call: Call, position: int, consumer: str) -> None:
     """Say that a consumer has finished with every event up to this one."""
@@ -124,19 +124,19 @@ def ack(call: Call, position: int, consumer: str) -> None:
 
 
 @command("emit", example='coordinate events emit build.failed --agent ci --message "main is red" --ref TASK-12')
-@click.argument("event_type", metavar="TYPE")
-@click.option("--message", help="For people, at most 2,000 characters.")
-@click.option("--payload", metavar="JSON", help='For programs: a JSON object, such as {"build": 7}.')
-@click.option("--ref", help="What it is about: a task, a path.")
+@argument("event_type", metavar="TYPE")
+@option("--message", help="For people, at most 2,000 characters.")
+@option("--payload", metavar="JSON", help='For programs: a JSON object, such as {"build": 7}.')
+@option("--ref", help="What it is about: a task, a path.")
 @choice("--project", help="Which project it belongs to.")
-@click.option("--ttl", type=DURATION, help="How long it is kept at least: 90s, 2h, 3d.")
-@click.option("--keep", is_flag=True, help="Keep it for ever.")
+@option("--ttl", type=DURATION, help="How long it is kept at least: 90s, 2h, 3d.")
+@option("--keep", is_flag=True, help="Keep it for ever.")
 def emit(call: Call, event_type: str, payload: str | None, ttl: int | None, keep: bool, **said: str | None) -> None:
     """Log an event of any type, for whoever follows the log."""
     from coordinate import inputs
 
     if keep and ttl is not None:
-        raise click.UsageError("give --ttl or --keep, not both")
+        raise BadUsage("give --ttl or --keep, not both")
     wanted = given(payload=None if payload is None else inputs.parse_payload(payload), ttl_seconds=ttl, **said)
     if keep:
         wanted["ttl_seconds"] = None
@@ -148,23 +148,23 @@ def emit(call: Call, event_type: str, payload: str | None, ttl: int | None, keep
 # --- following --------------------------------------------------------------------------------------------------------
 
 
-class _Interval(click.ParamType):  # type: ignore[type-arg]
+class _Interval(Kind):
     """`500ms`, `2s` or seconds, as seconds."""
 
     name = "interval"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        number, unit = (value[:-2], 1000) if value.endswith("ms") else (value.removesuffix("s"), 1)
+    def read(self, text: str, field: str) -> float:
+        number, unit = (text[:-2], 1000) if text.endswith("ms") else (text.removesuffix("s"), 1)
         if not number.isascii() or not number.isdigit() or len(number) > 6:
-            self.fail("an interval looks like 500ms or 2s", param, ctx)
+            raise errors.InvalidInput(f"{field} looks like 500ms or 2s", field=field)
         return int(number) / unit
 
 
 @command("tail", example="coordinate events tail --from-start --project api")
-@click.option("--from-start", is_flag=True, help="Begin with the oldest event, not with the next.")
-@click.option("--interval", type=_Interval(), default="500ms", help="Look at least so often: 500ms, 2s.")
-@click.option("--consumer", metavar="NAME", help="Go on where this consumer was; acknowledge what was printed.")
-@click.option("--exec", "program", metavar="CMD", help="With --consumer: run CMD for each event, JSON on its stdin.")
+@option("--from-start", is_flag=True, help="Begin with the oldest event, not with the next.")
+@option("--interval", type=_Interval(), default="500ms", help="Look at least so often: 500ms, 2s.")
+@option("--consumer", metavar="NAME", help="Go on where this consumer was; acknowledge what was printed.")
+@option("--exec", "program", metavar="CMD", help="With --consumer: run CMD for each event, JSON on its stdin.")
 @not_by_option
 @project_option
 def tail(
@@ -182,7 +182,7 @@ def tail(
     CMD is run without a shell; its output goes to stderr.
     """
     if program is not None and (consumer is None or not shlex.split(program)):
-        raise click.UsageError("--exec needs --consumer, and a command to run")
+        raise BadUsage("--exec needs --consumer, and a command to run")
     with call.board() as board:
         try:
             if consumer is None:
@@ -190,7 +190,7 @@ def tail(
             else:
                 wanted = {"consumer": consumer, "from_start": from_start, **given(**filters)}
                 deal = _printed(call) if program is None else _executed(shlex.split(program))
-                raise click.exceptions.Exit(_consume(call, board, interval, wanted, deal))
+                raise Exit(_consume(call, board, interval, wanted, deal))
         except KeyboardInterrupt:
             return
 
@@ -237,7 +237,6 @@ def _printed(call: Call) -> Callable[[Event], int]:
 
 
 def _executed(words: list[str]) -> Callable[[Event], int]:
-    from coordinate import errors
     from coordinate.cli.output import as_line
 
     def deal(event: Event) -> int:

@@ -16,12 +16,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from coordinate import config, errors, paths
 from coordinate.cli import git
+from coordinate.cli.declared import argument, command, option
 from coordinate.cli.places import as_pattern
-from coordinate.cli.shared import Call, as_path, as_text, command, given, read_file
+from coordinate.cli.shared import BadUsage, Call, as_path, as_text, given, read_file
 
 if TYPE_CHECKING:
     from coordinate.records import Conflict, Scopes
@@ -35,10 +34,8 @@ TOLD_MAX = 20
 AWAY = (errors.Busy, errors.Unreachable, errors.ReadOnly, errors.OutcomeUnknown)
 NO_BOARD = (errors.NoBoard, errors.NotABoard, errors.SchemaBehind, errors.SchemaAhead, errors.UnsupportedDatabase)
 
-project_option = click.option("--project", help="Whose scopes. Default: default.")
-fail_open_option = click.option(
-    "--fail-open", is_flag=True, help="Let it pass, with a warning, without a board to ask."
-)
+project_option = option("--project", help="Whose scopes. Default: default.")
+fail_open_option = option("--fail-open", is_flag=True, help="Let it pass, with a warning, without a board to ask.")
 
 
 @command("install", example="coordinate guard install")
@@ -69,13 +66,13 @@ def install(call: Call, fail_open: bool, project: str | None) -> None:
 
 
 @command("check", example="coordinate guard check --staged")
-@click.argument("paths", nargs=-1, metavar="[PATH...]")
-@click.option("--staged", is_flag=True, help="The paths that the next commit adds, changes or removes.")
-@click.option("--stdin", "from_stdin", is_flag=True, help="The path that an editor hook's JSON on stdin names.")
+@argument("paths", nargs=-1, metavar="[PATH...]")
+@option("--staged", is_flag=True, help="The paths that the next commit adds, changes or removes.")
+@option("--stdin", "from_stdin", is_flag=True, help="The path that an editor hook's JSON on stdin names.")
 @fail_open_option
 @project_option
-@click.option("--fence", "fences", type=int, multiple=True, help="Of a lease that is yours.")
-@click.option("--task", metavar="HANDLE", help="Of a task that you hold. Default: $COORDINATE_CLAIM, as `run` sets it.")
+@option("--fence", "fences", type=int, multiple=True, help="Of a lease that is yours.")
+@option("--task", metavar="HANDLE", help="Of a task that you hold. Default: $COORDINATE_CLAIM, as `run` sets it.")
 def check(
     call: Call,
     paths: tuple[str, ...],
@@ -93,7 +90,7 @@ def check(
     stands for all below it.
     """
     if not (paths or staged or from_stdin):
-        raise click.UsageError("name paths, or say --staged or --stdin: without any, nothing is guarded")
+        raise BadUsage("name paths, or say --staged or --stdin: without any, nothing is guarded")
     own = given(project=project, fences=fences, task=task or as_text(os.environ.get("COORDINATE_CLAIM", "")) or None)
     wanted: defaultdict[str, list[str]] = defaultdict(list)
     for named, strict in ((paths, True), (_edited() if from_stdin else (), False)):

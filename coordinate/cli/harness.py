@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coordinate import config, errors, inputs
-from coordinate.cli.shared import Call, command, read_file
+from coordinate.cli.declared import command
+from coordinate.cli.shared import Call, read_file
 
 if TYPE_CHECKING:
     from coordinate.records import Ask, Event, Response

@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from coordinate.cli.shared import ASKING, DURATION, MOMENT, Call, asked, command, given, taking
+from coordinate.cli.declared import DURATION, MOMENT, OneOf, argument, command, option, taking
+from coordinate.cli.shared import ASKING, BadUsage, Call, Exit, asked, given
 from coordinate.states import ACTION_OWNERS, ASK_KINDS, ASK_STATES, RESPONSE_KINDS
 
 if TYPE_CHECKING:
@@ -16,20 +15,20 @@ if TYPE_CHECKING:
 
 WATCH_SECONDS = 2.0
 
-ask_argument = click.argument("ask", metavar="ASK-ID")
-project_option = click.option("--project", help="Only of this project.")
-limit_option = click.option("--limit", type=int, help="At most so many.")
-full_option = click.option("--full", is_flag=True, help="Again what the session was handed: context, annotations.")
-reason_option = click.option("--reason", help="Why.")
-kind_option = click.option("--kind", type=click.Choice(RESPONSE_KINDS), help="Default: answer.")
-choice_option = click.option("--choice", metavar="LABEL", help="The option that was chosen.")
-direction_option = click.option("--context", help="Further direction.")
-page_option = click.option("--after", type=int, metavar="NUMBER", help="Go on behind the ask of this number.")
-in_words = taking(click.option("--detail", help="The ask in short."), *ASKING)
+ask_argument = argument("ask", metavar="ASK-ID")
+project_option = option("--project", help="Only of this project.")
+limit_option = option("--limit", type=int, help="At most so many.")
+full_option = option("--full", is_flag=True, help="Again what the session was handed: context, annotations.")
+reason_option = option("--reason", help="Why.")
+kind_option = option("--kind", type=OneOf(*RESPONSE_KINDS), help="Default: answer.")
+choice_option = option("--choice", metavar="LABEL", help="The option that was chosen.")
+direction_option = option("--context", help="Further direction.")
+page_option = option("--after", type=int, metavar="NUMBER", help="Go on behind the ask of this number.")
+in_words = taking(option("--detail", help="The ask in short."), *ASKING)
 naming_the_deed = taking(
-    click.option("--client", "client_id", metavar="ID", help="Which client does it; with these two safe to retry."),
-    click.option("--client-seq", type=int, metavar="N", help="A number that rises with each deed of the client."),
-    click.option("--action", "action_id", metavar="ID", help="Which deed; the same again does nothing."),
+    option("--client", "client_id", metavar="ID", help="Which client does it; with these two safe to retry."),
+    option("--client-seq", type=int, metavar="N", help="A number that rises with each deed of the client."),
+    option("--action", "action_id", metavar="ID", help="Which deed; the same again does nothing."),
 )
 
 
@@ -41,18 +40,18 @@ naming_the_deed = taking(
     example='coordinate inbox ask "Which colour?" --owner decision --option red --option blue'
     ' --impact "the logo waits"',
 )
-@click.argument("title", metavar="TITLE")
-@click.option("--owner", "action_owner", type=click.Choice(ACTION_OWNERS), help="What the human gives.")
-@click.option("--kind", type=click.Choice(ASK_KINDS), help="Default: question. A note or a milestone asks nothing.")
+@argument("title", metavar="TITLE")
+@option("--owner", "action_owner", type=OneOf(*ACTION_OWNERS), help="What the human gives.")
+@option("--kind", type=OneOf(*ASK_KINDS), help="Default: question. A note or a milestone asks nothing.")
 @in_words
-@click.option("--task", metavar="TASK-ID@ATTEMPT", help="The task that it is about; to block it, by its handle.")
-@click.option("--blocking", is_flag=True, help="The task waits for it: BLOCKED, without a lease, until the response.")
-@click.option("--supersedes", metavar="ASK-ID", help="The ask in whose place it comes, as the next step.")
-@click.option("--outcome", help="With --supersedes: what came of the response to that ask.")
-@click.option("--dedup-key", help="A retry with the same key answers the ask that lives.")
-@click.option("--timeout", "timeout_seconds", type=DURATION, help="Unanswered for so long it expires: 2h, 3d.")
-@click.option("--project", help="Default: the task's, else default.")
-@click.option("--stream", help="Which branch or line of work it comes from.")
+@option("--task", metavar="TASK-ID@ATTEMPT", help="The task that it is about; to block it, by its handle.")
+@option("--blocking", is_flag=True, help="The task waits for it: BLOCKED, without a lease, until the response.")
+@option("--supersedes", metavar="ASK-ID", help="The ask in whose place it comes, as the next step.")
+@option("--outcome", help="With --supersedes: what came of the response to that ask.")
+@option("--dedup-key", help="A retry with the same key answers the ask that lives.")
+@option("--timeout", "timeout_seconds", type=DURATION, help="Unanswered for so long it expires: 2h, 3d.")
+@option("--project", help="Default: the task's, else default.")
+@option("--stream", help="Which branch or line of work it comes from.")
 def ask(call: Call, blocking: bool, **wanted: Any) -> None:
     """Ask a human for a decision, an approval, or a task (a deed); or tell them a note or a milestone.
 
@@ -65,10 +64,10 @@ def ask(call: Call, blocking: bool, **wanted: Any) -> None:
 
 @command("revise", example='coordinate inbox revise ASK-12 --detail "for the dark theme only"')
 @ask_argument
-@click.option("--title", help="The ask in one line.")
+@option("--title", help="The ask in one line.")
 @in_words
-@click.option("--timeout", "timeout_seconds", type=DURATION, help="From now on: unanswered for so long it expires.")
-@click.option("--expected-revision", type=int, metavar="N", help="Only if it stands at this revision still.")
+@option("--timeout", "timeout_seconds", type=DURATION, help="From now on: unanswered for so long it expires.")
+@option("--expected-revision", type=int, metavar="N", help="Only if it stands at this revision still.")
 def revise(call: Call, ask: str, **wanted: Any) -> None:
     """Put an ask in other words; what is left away stays. What was answered before counts as outdated."""
     with call.board() as board:
@@ -86,8 +85,8 @@ def withdraw(call: Call, ask: str, **wanted: Any) -> None:
 
 @command("wait", example="coordinate inbox wait ASK-12 --timeout 50s")
 @ask_argument
-@click.option("--timeout", "wait", type=DURATION, help="How long: 50s, 10m, 1d. Default: an hour.")
-@click.option("--after", type=int, metavar="SEQ", help="Only for a response later than this one.")
+@option("--timeout", "wait", type=DURATION, help="How long: 50s, 10m, 1d. Default: an hour.")
+@option("--after", type=int, metavar="SEQ", help="Only for a response later than this one.")
 @full_option
 def wait(call: Call, ask: str, wait: int | None, full: bool, after: int | None) -> None:
     """Wait for the response to an ask, or its end; it has then been handed to you.
@@ -98,7 +97,7 @@ def wait(call: Call, ask: str, wait: int | None, full: bool, after: int | None) 
         found = board.wait_ask(ask=ask, full=full, wait=3_600 if wait is None else wait, **given(after=after))
         call.show({} if found is None else found)
     if found is None:
-        raise click.exceptions.Exit(8)
+        raise Exit(8)
 
 
 # --- what a human does ------------------------------------------------------------------------------------------------
@@ -106,13 +105,13 @@ def wait(call: Call, ask: str, wait: int | None, full: bool, after: int | None) 
 
 @command("respond", example='coordinate inbox respond ASK-12 --choice blue "the darker one"')
 @ask_argument
-@click.argument("text", required=False)
+@argument("text", required=False)
 @kind_option
 @choice_option
 @direction_option
-@click.option("--revision", type=int, metavar="N", help="Which revision of the ask you looked at.")
-@click.option("--withdraw", "takes_back", is_flag=True, help="Take back the response, if nobody was handed it yet.")
-@click.option("--response", "response_seq", type=int, metavar="N", help="With --withdraw: only if this one stands.")
+@option("--revision", type=int, metavar="N", help="Which revision of the ask you looked at.")
+@option("--withdraw", "takes_back", is_flag=True, help="Take back the response, if nobody was handed it yet.")
+@option("--response", "response_seq", type=int, metavar="N", help="With --withdraw: only if this one stands.")
 @naming_the_deed
 def respond(
     call: Call,
@@ -131,9 +130,9 @@ def respond(
     """
     deed = given(client_id=client_id, client_seq=client_seq, action_id=action_id)
     if takes_back and (text or given(**said)):
-        raise click.UsageError("--withdraw takes a response back; it goes with nothing else")
+        raise BadUsage("--withdraw takes a response back; it goes with nothing else")
     if response_seq is not None and not takes_back:
-        raise click.UsageError("--response names what --withdraw takes back")
+        raise BadUsage("--response names what --withdraw takes back")
     with call.board() as board:
         if takes_back:
             call.show(board.withdraw_response(ask=ask, **given(response_seq=response_seq), **deed))
@@ -143,16 +142,16 @@ def respond(
 
 @command("snooze", example="coordinate inbox snooze ASK-12 --for 2h")
 @ask_argument
-@click.option("--until", type=MOMENT, help="2030-01-31T12:00:00Z")
-@click.option("--for", "seconds", type=DURATION, help="30m, 2h, 3d.")
+@option("--until", type=MOMENT, help="2030-01-31T12:00:00Z")
+@option("--for", "seconds", type=DURATION, help="30m, 2h, 3d.")
 def snooze(call: Call, ask: str, until: datetime | None, seconds: int | None) -> None:
     """Put an ask out of sight for a while; a response ends that, and so does `inbox wake`."""
     if (until is None) == (seconds is None):
-        raise click.UsageError("say until when: --until or --for")
+        raise BadUsage("say until when: --until or --for")
     try:
         until = until or datetime.now(UTC) + timedelta(seconds=seconds or 0)
     except OverflowError:
-        raise click.UsageError("--for reaches beyond the calendar") from None
+        raise BadUsage("--for reaches beyond the calendar") from None
     with call.board() as board:
         call.show(board.snooze(ask=ask, until=until))
 
@@ -176,7 +175,7 @@ def dismiss(call: Call, ask: str, **wanted: Any) -> None:
 
 @command("annotate", example='coordinate inbox annotate ASK-12 "mind the budget"')
 @ask_argument
-@click.argument("text")
+@argument("text")
 def annotate(call: Call, ask: str, text: str) -> None:
     """Say something beside an ask, a note or a milestone too: every session is handed it once."""
     with call.board() as board:
@@ -184,7 +183,7 @@ def annotate(call: Call, ask: str, text: str) -> None:
 
 
 @command("unannotate", example="coordinate inbox unannotate ANN-3")
-@click.argument("annotation", metavar="ANN-ID")
+@argument("annotation", metavar="ANN-ID")
 def unannotate(call: Call, annotation: str) -> None:
     """Take an annotation back, if nobody was handed it yet."""
     with call.board() as board:
@@ -193,7 +192,7 @@ def unannotate(call: Call, annotation: str) -> None:
 
 @command("watch", example="coordinate inbox watch --project api")
 @project_option
-@click.option("--once", is_flag=True, help="What needs you now, and no more.")
+@option("--once", is_flag=True, help="What needs you now, and no more.")
 def watch(call: Call, project: str | None, once: bool) -> None:
     """Print what needs the human, or is told them, one JSON document a line, as it comes, until interrupted (exit 0).
 
@@ -241,7 +240,7 @@ def pending(call: Call, full: bool, **wanted: Any) -> None:
 
 @command("take", example="coordinate inbox take ASK-12 --for 30m")
 @ask_argument
-@click.option("--for", "seconds", type=DURATION, help="How long others leave it to you. Default: 15m.")
+@option("--for", "seconds", type=DURATION, help="How long others leave it to you. Default: 15m.")
 def take(call: Call, ask: str, **wanted: Any) -> None:
     """Say that you act on a response, so that no other agent does; exit 3 names who does already."""
     with call.board() as board:
@@ -250,7 +249,7 @@ def take(call: Call, ask: str, **wanted: Any) -> None:
 
 @command("answer", example='coordinate inbox answer ASK-12 "blue, they said in the chat"')
 @ask_argument
-@click.argument("text", required=False)
+@argument("text", required=False)
 @kind_option
 @choice_option
 @direction_option
@@ -262,9 +261,9 @@ def answer(call: Call, ask: str, **said: Any) -> None:
 
 
 @command("ack", example='coordinate inbox ack ASK-12 --response 1 --outcome "the logo is blue"')
-@click.argument("ask", metavar="ASK-ID|ANN-ID")
-@click.option("--response", "response_seq", type=int, metavar="SEQ", help="Which response you acted on.")
-@click.option("--outcome", help="In one line what came of it; needed for a decision or an approval.")
+@argument("ask", metavar="ASK-ID|ANN-ID")
+@option("--response", "response_seq", type=int, metavar="SEQ", help="Which response you acted on.")
+@option("--outcome", help="In one line what came of it; needed for a decision or an approval.")
 def ack(call: Call, ask: str, response_seq: int | None, outcome: str | None) -> None:
     """Say that you have finished with a response, or have taken note of an annotation.
 
@@ -273,11 +272,11 @@ def ack(call: Call, ask: str, response_seq: int | None, outcome: str | None) -> 
     with call.board() as board:
         if ask.strip().upper().startswith("ANN-"):
             if response_seq is not None or outcome is not None:
-                raise click.UsageError("an annotation is acknowledged alone")
+                raise BadUsage("an annotation is acknowledged alone")
             call.show(board.acknowledge_annotation(annotation=ask))
             return
         if response_seq is None:
-            raise click.UsageError("name the response that you acted on: --response SEQ")
+            raise BadUsage("name the response that you acted on: --response SEQ")
         call.show(board.acknowledge(ask=ask, response_seq=response_seq, **given(outcome=outcome)))
 
 
@@ -285,14 +284,14 @@ def ack(call: Call, ask: str, response_seq: int | None, outcome: str | None) -> 
 
 
 @command("list", example="coordinate inbox list --attention --format table")
-@click.option("--attention", is_flag=True, help="What needs the human now.")
-@click.option("--told", is_flag=True, help="What agents tell: notes and milestones that nobody has dismissed.")
-@click.option("--unhandled", is_flag=True, help="What humans have finished with, and agents have not.")
-@click.option("--snoozed", is_flag=True, help="What sleeps.")
-@click.option("--state", type=click.Choice(ASK_STATES), help="Only those.")
-@click.option("--kind", type=click.Choice(ASK_KINDS), help="Only those.")
+@option("--attention", is_flag=True, help="What needs the human now.")
+@option("--told", is_flag=True, help="What agents tell: notes and milestones that nobody has dismissed.")
+@option("--unhandled", is_flag=True, help="What humans have finished with, and agents have not.")
+@option("--snoozed", is_flag=True, help="What sleeps.")
+@option("--state", type=OneOf(*ASK_STATES), help="Only those.")
+@option("--kind", type=OneOf(*ASK_KINDS), help="Only those.")
 @project_option
-@click.option("--of", "asked_by", metavar="NAME", help="Only what this agent asked.")
+@option("--of", "asked_by", metavar="NAME", help="Only what this agent asked.")
 @page_option
 @limit_option
 def list_asks(call: Call, **wanted: Any) -> None:
@@ -302,7 +301,7 @@ def list_asks(call: Call, **wanted: Any) -> None:
 
 
 @command("search", example='coordinate inbox search "colour"')
-@click.argument("query", metavar="TEXT")
+@argument("query", metavar="TEXT")
 @project_option
 @page_option
 @limit_option

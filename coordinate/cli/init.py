@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import click
-
 from coordinate import harness as setting_up
+from coordinate.cli.declared import OUTPUT_ONLY, OneOf, argument, command, option
 from coordinate.cli.root import LazyGroup
-from coordinate.cli.shared import OUTPUT_ONLY, Call, command
+from coordinate.cli.shared import Call
 
 
 @command("init", example="coordinate init --harness claude --plan plan.md")
-@click.option("--harness", type=click.Choice(list(setting_up.HARNESSES)), help="Whose role files and skills to write.")
-@click.option("--plan", metavar="FILE", help="A plan to dispatch, once: markdown, JSON or JSONL.")
-@click.option("--dir", "directory", default=".", metavar="FOLDER", help="Where. Default: here.")
+@option("--harness", type=OneOf(*setting_up.HARNESSES), help="Whose role files and skills to write.")
+@option("--plan", metavar="FILE", help="A plan to dispatch, once: markdown, JSON or JSONL.")
+@option("--dir", "directory", default=".", metavar="FOLDER", help="Where. Default: here.")
 def init(call: Call, harness: str | None, plan: str | None, directory: str) -> None:
     """Make a board here, and with --harness what its agents read.
 
@@ -47,7 +46,7 @@ def list_skills(call: Call) -> None:
 
 
 @command("view", example="coordinate skill view worker", takes=OUTPUT_ONLY)
-@click.argument("name")
+@argument("name")
 def view_skill(call: Call, name: str) -> None:
     """Print a skill, by its name or role, as the markdown that it is."""
     call.show_text(setting_up.skill(name).text, "markdown")

@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
-import subprocess
-import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from coordinate import errors
+from coordinate.cli.declared import DURATION, OneOf, argument, command, option
 from coordinate.cli.places import patterns_from_root
-from coordinate.cli.run import started, stop
-from coordinate.cli.shared import DURATION, Call, command, given, with_events
+from coordinate.cli.shared import Call, Exit, given, with_events
 
 if TYPE_CHECKING:
-    from coordinate.records import Lease, Scopes
-    from coordinate.service import Coordinator
+    from coordinate.records import Scopes
 
-AWAY = (errors.Busy, errors.Unreachable, errors.OutcomeUnknown, errors.ReadOnly)
-LOST = (errors.StaleClaim, errors.NotFound, errors.Held)
-
-paths_argument = click.argument("patterns", nargs=-1, required=True, metavar="PATH...")
-project_option = click.option("--project", help="In which project. Default: default.")
-fence_option = click.option("--fence", "fences", type=int, multiple=True, help="A lease's fence, as its claim told it.")
-mode_option = click.option("--mode", type=click.Choice(["exclusive", "shared"]), help="Default: exclusive.")
-ttl_option = click.option("--ttl", "ttl_seconds", type=DURATION, help="How long it lasts unless renewed: 60s, 15m, 2h.")
-limit_option = click.option("--limit", type=int, help="At most so many.")
-before_option = click.option("--before", type=int, metavar="ID", help="The page before the lease with this id.")
-of_option = click.option("--of", "held_by", metavar="NAME", help="Only what this agent holds.")
-ended_option = click.option("--ended", is_flag=True, help="Also those that are over.")
+paths_argument = argument("patterns", nargs=-1, required=True, metavar="PATH...")
+project_option = option("--project", help="In which project. Default: default.")
+fence_option = option("--fence", "fences", type=int, multiple=True, help="A lease's fence, as its claim told it.")
+mode_option = option("--mode", type=OneOf("exclusive", "shared"), help="Default: exclusive.")
+ttl_option = option("--ttl", "ttl_seconds", type=DURATION, help="How long it lasts unless renewed: 60s, 15m, 2h.")
+limit_option = option("--limit", type=int, help="At most so many.")
+before_option = option("--before", type=int, metavar="ID", help="The page before the lease with this id.")
+of_option = option("--of", "held_by", metavar="NAME", help="Only what this agent holds.")
+ended_option = option("--ended", is_flag=True, help="Also those that are over.")
 
 
 @command("claim", example="coordinate lease claim src/api docs/api.md --task TASK-12@3")
 @paths_argument
 @mode_option
-@click.option("--task", metavar="TASK-ID@ATTEMPT", help="Bind them to a held task: they end with its hold.")
+@option("--task", metavar="TASK-ID@ATTEMPT", help="Bind them to a held task: they end with its hold.")
 @ttl_option
-@click.option("--wait", type=DURATION, help="Wait so long for them: seconds, or 90s, 10m; then exit status 3.")
+@option("--wait", type=DURATION, help="Wait so long for them: seconds, or 90s, 10m; then exit status 3.")
 @fence_option
 @project_option
 @with_events
@@ -54,7 +45,7 @@ def claim(call: Call, patterns: tuple[str, ...], **wanted: Any) -> None:
 @command("check", example="coordinate lease check src/api/users.py")
 @paths_argument
 @mode_option
-@click.option("--task", metavar="HANDLE", help="Of a task that you hold: its leases are yours.")
+@option("--task", metavar="HANDLE", help="Of a task that you hold: its leases are yours.")
 @fence_option
 @project_option
 def check(call: Call, patterns: tuple[str, ...], **wanted: Any) -> None:
@@ -66,13 +57,13 @@ def check(call: Call, patterns: tuple[str, ...], **wanted: Any) -> None:
 def _show(call: Call, answer: Scopes) -> None:
     call.show(answer)
     if not answer.granted:
-        raise click.exceptions.Exit(errors.Held.exit_status)
+        raise Exit(errors.Held.exit_status)
 
 
 @command("list", example="coordinate lease list --format table")
 @project_option
 @of_option
-@click.option("--task", metavar="TASK-ID", help="Only what is bound to this task.")
+@option("--task", metavar="TASK-ID", help="Only what is bound to this task.")
 @ended_option
 @before_option
 @limit_option
@@ -92,9 +83,9 @@ def renew(call: Call, fences: tuple[int, ...], ttl_seconds: int | None) -> None:
 
 
 @command("release", example="coordinate lease release src/api")
-@click.argument("patterns", nargs=-1, metavar="[PATH...]")
+@argument("patterns", nargs=-1, metavar="[PATH...]")
 @fence_option
-@click.option("--all", "every", is_flag=True, help="All scopes that the session holds.")
+@option("--all", "every", is_flag=True, help="All scopes that the session holds.")
 @project_option
 def release(call: Call, patterns: tuple[str, ...], every: bool, **wanted: Any) -> None:
     """Release leases by fence, or the session's own by path, or all of them. Never everything by accident.
@@ -107,12 +98,12 @@ def release(call: Call, patterns: tuple[str, ...], every: bool, **wanted: Any) -
 
 # --- locks ------------------------------------------------------------------------------------------------------------
 
-lock_fence_option = click.option("--fence", type=int, help="As its grant told it; needed without a session.")
+lock_fence_option = option("--fence", type=int, help="As its grant told it; needed without a session.")
 
 
 @command("acquire", example="coordinate lock acquire integrate --wait 30s --ttl 2m")
-@click.argument("name")
-@click.option("--wait", type=DURATION, help="Wait so long for it: seconds, or 90s, 10m.")
+@argument("name")
+@option("--wait", type=DURATION, help="Wait so long for it: seconds, or 90s, 10m.")
 @ttl_option
 @project_option
 def acquire(call: Call, name: str, **wanted: Any) -> None:
@@ -122,7 +113,7 @@ def acquire(call: Call, name: str, **wanted: Any) -> None:
 
 
 @command("renew", example="coordinate lock renew integrate --fence 9")
-@click.argument("name")
+@argument("name")
 @lock_fence_option
 @ttl_option
 @project_option
@@ -133,7 +124,7 @@ def renew_lock(call: Call, name: str, **wanted: Any) -> None:
 
 
 @command("release", example="coordinate lock release integrate --fence 9")
-@click.argument("name")
+@argument("name")
 @lock_fence_option
 @project_option
 def release_lock(call: Call, name: str, **wanted: Any) -> None:
@@ -152,70 +143,3 @@ def list_locks(call: Call, ended: bool, **wanted: Any) -> None:
     """List held locks, the newest first."""
     with call.board() as board:
         call.show(board.list_leases(kind="lock", ended=ended, **given(**wanted)))
-
-
-@command("run", example="coordinate lock run integrate -- git merge feature")
-@click.argument("name")
-@click.option("--wait", type=DURATION, default="30s", show_default=True, help="Wait so long for it.")
-@click.option("--ttl", type=DURATION, default="60s", show_default=True, help="Its length; renewed at each third.")
-@click.option("--project", default="default", show_default=True, help="In which project.")
-@click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
-def run(call: Call, name: str, wait: int, ttl: int, project: str, words: tuple[str, ...]) -> None:
-    """Run CMD while holding a lock: renewed meanwhile, released on every exit; ends with CMD's exit status.
-
-    Your session stays live meanwhile. CMD finds the fence in $COORDINATE_FENCE. When the lock is lost, CMD and all it
-    started are stopped (TERM, after 10 s KILL) and the exit status is 4. Signals are handed on to CMD. Do not end this
-    command with KILL: on Linux CMD alone gets a TERM then, elsewhere it goes on.
-    """
-    with call.board() as board:
-        lock = board.acquire_lock(name=name, project=project, wait=wait, ttl_seconds=ttl)
-        try:
-            status = _run(call, board, lock, ttl, words)
-        except BaseException:
-            with suppress(errors.CoordinateError):  # what went wrong first is told
-                _give_back(board, lock)
-            raise
-        try:
-            _give_back(board, lock)
-        except AWAY as error:
-            call.warn(f"the lock could not be given back, it ends by itself: {error.message}")
-    raise click.exceptions.Exit(status if status >= 0 else 128 - status)
-
-
-def _run(call: Call, board: Coordinator, lock: Lease, ttl: int, words: tuple[str, ...]) -> int:
-    from coordinate.service import seconds_between_signs
-
-    pause = min(ttl / 3, seconds_between_signs(board))
-    with started(words, {"COORDINATE_FENCE": str(lock.fence)}) as child:
-        return _keep(call, board, lock, ttl, child, pause)
-
-
-def _keep(call: Call, board: Coordinator, lock: Lease, ttl: int, child: subprocess.Popen[bytes], pause: float) -> int:
-    """Renew until the command ends. A database away for longer than the lock lasts may have given it to another."""
-    ends = time.monotonic() + ttl
-    while True:
-        try:
-            return child.wait(timeout=pause)
-        except subprocess.TimeoutExpired:
-            asked = time.monotonic()
-        try:
-            board.renew_lock(name=lock.resource, fence=lock.fence, project=lock.project)
-            ends = asked + ttl
-        except LOST as error:
-            raise _stopped(child, error) from None
-        except AWAY as error:
-            if time.monotonic() > ends:
-                raise _stopped(child, error) from None
-            call.warn(f"the lock could not be renewed, trying again: {error.message}")
-
-
-def _stopped(child: subprocess.Popen[bytes], error: errors.CoordinateError) -> errors.StaleClaim:
-    stop(child)
-    return errors.StaleClaim(
-        f"the lock was lost while the command ran: {error.message}", hint="the command was stopped", **error.facts
-    )
-
-
-def _give_back(board: Coordinator, lock: Lease) -> None:
-    """Raises `StaleClaim` when another took it meanwhile: what it protects may not be as the command left it."""
-    board.release_lock(name=lock.resource, fence=lock.fence, project=lock.project)

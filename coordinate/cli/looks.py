@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from coordinate.cli.shared import Call, choice, command, given, one_text
+from coordinate.cli.declared import argument, choice, command, option
+from coordinate.cli.shared import Call, given, one_text
 from coordinate.states import IN_PROGRESS
 
 if TYPE_CHECKING:
@@ -21,11 +20,11 @@ project_option = choice("--project", help="Only tasks of this project.")
 
 
 @command("view", example="coordinate task view TASK-12 --notes 50")
-@click.argument("task", metavar="TASK-ID")
-@click.option("--notes", type=int, help="How many notes; 0 means the default.")
-@click.option("--history", type=int, help="How many lines of history; 0 means the default.")
-@click.option("--notes-before", type=int, help="The next page of notes: `more_notes` of the page before.")
-@click.option("--history-before", type=int, help="The next page of history: `more_history` of the page before.")
+@argument("task", metavar="TASK-ID")
+@option("--notes", type=int, help="How many notes; 0 means the default.")
+@option("--history", type=int, help="How many lines of history; 0 means the default.")
+@option("--notes-before", type=int, help="The next page of notes: `more_notes` of the page before.")
+@option("--history-before", type=int, help="The next page of history: `more_history` of the page before.")
 def view(call: Call, task: str, notes: int | None, history: int | None, **pages: int | None) -> None:
     """Show a task's whole story, newest first: notes, history, dependencies, attempts."""
     with call.board() as board:
@@ -33,17 +32,17 @@ def view(call: Call, task: str, notes: int | None, history: int | None, **pages:
 
 
 def _filters(function: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (
-        click.option("--ndjson", is_flag=True, help="One task a line; without --limit all of them."),
-        click.option("--after", metavar="CURSOR", help="The next page: `next` of the page before."),
-        click.option("--limit", type=int, help="At most so many; 0 means the default."),
+    for each in (
+        option("--ndjson", is_flag=True, help="One task a line; without --limit all of them."),
+        option("--after", metavar="CURSOR", help="The next page: `next` of the page before."),
+        option("--limit", type=int, help="At most so many; 0 means the default."),
         choice("--text", "query", help="Words in title, body or notes, in any letter case."),
         project_option,
         choice("--agent", "assigned_to", help="Only what this agent holds."),
         choice("--role", help="Only tasks of this role."),
         choice("--status", upper=True, help="TODO, IN_PROGRESS, BLOCKED, IN_REVIEW, DONE or CANCELLED."),
     ):
-        function = option(function)
+        function = each(function)
     return function
 
 
@@ -59,7 +58,7 @@ def list_tasks(call: Call, ndjson: bool, limit: int | None, **filters: Any) -> N
 
 
 @command("search", example='coordinate task search "parser" --status DONE')
-@click.argument("words", metavar="[TEXT]", required=False)
+@argument("words", metavar="[TEXT]", required=False)
 @_filters
 def search(call: Call, ndjson: bool, limit: int | None, words: str | None, **filters: Any) -> None:
     """List tasks by their facts and their words; answers an array, and says on stderr when there are more."""
@@ -84,7 +83,7 @@ def _pages(board: Coordinator, limit: int | None, filters: dict[str, Any]) -> It
 
 
 @command("why", example="coordinate task why TASK-12")
-@click.argument("task", metavar="TASK-ID")
+@argument("task", metavar="TASK-ID")
 def why(call: Call, task: str) -> None:
     """Say what a task waits for: dependencies, time, holder, reviewer, or nothing."""
     with call.board() as board:
@@ -92,7 +91,7 @@ def why(call: Call, task: str) -> None:
 
 
 @command("why-idle", example="coordinate task why-idle --role worker")
-@click.option("--role", required=True, help="Whose queue.")
+@option("--role", required=True, help="Whose queue.")
 @project_option
 def why_idle(call: Call, role: str, project: str | None) -> None:
     """Say why a role finds nothing to claim, and when that may change by itself."""
@@ -110,7 +109,7 @@ def stats(call: Call, project: str | None) -> None:
 
 @command("status", example="coordinate status --format table")
 @project_option
-@click.option("--days", type=int, help="Days of the burn-down.")
+@option("--days", type=int, help="Days of the burn-down.")
 def status(call: Call, project: str | None, days: int | None) -> None:
     """Say where the board stands: counts, per cent done, what is stuck, a burn-down by day."""
     with call.board() as board:
@@ -135,8 +134,8 @@ def export(call: Call) -> None:
 
 
 @command("prune", example="coordinate prune --before 30d --dry-run")
-@click.option("--before", help="Also notes and history of finished tasks before: 30d, or 2030-01-31 (UTC).")
-@click.option("--dry-run", is_flag=True, help="Count, and remove nothing.")
+@option("--before", help="Also notes and history of finished tasks before: 30d, or 2030-01-31 (UTC).")
+@option("--dry-run", is_flag=True, help="Count, and remove nothing.")
 def prune(call: Call, before: str | None, dry_run: bool) -> None:
     """Remove events whose time is over; with --before old notes and history of finished tasks too."""
     with call.board() as board:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
-from coordinate.cli.shared import Call, choice, command, given, read_file
+from coordinate.cli.declared import argument, choice, command
+from coordinate.cli.shared import Call, Exit, given, read_file
 
 if TYPE_CHECKING:
     from coordinate.plans import LintIssue, PlannedTask
@@ -25,7 +24,7 @@ FORMAT = """
 
 
 @command("lint", example="coordinate plan lint plan.md", more=FORMAT)
-@click.argument("file", metavar="[FILE]", required=False)
+@argument("file", metavar="[FILE]", required=False)
 @choice("--project", help="Without FILE: only tasks of this project.")
 def lint(call: Call, file: str | None, project: str | None) -> None:
     """Say what is wrong with a plan file (- is stdin), or without one with the board.
@@ -40,7 +39,7 @@ def lint(call: Call, file: str | None, project: str | None) -> None:
             issues = [(issue.severity, issue) for issue in board.lint(**given(project=project))]  # type: ignore[misc]
     call.show([issue for _, issue in issues], nothing="no issues")
     if any(severity == "error" for severity, _ in issues):
-        raise click.exceptions.Exit(2)
+        raise Exit(2)
 
 
 def _lint_file(call: Call, file: str) -> list[LintIssue]:
@@ -83,7 +82,7 @@ def _lint_ids(call: Call, planned: list[PlannedTask]) -> list[LintIssue]:
 
 
 @command("dispatch", example="coordinate plan dispatch plan.md --project api", more=FORMAT)
-@click.argument("file", metavar="FILE")
+@argument("file", metavar="FILE")
 @choice("--project", help="Where tasks go that name no project.")
 def dispatch(call: Call, file: str, project: str | None) -> None:
     """Put all tasks of a plan file (- is stdin) into the queue, in its order, or none of them."""

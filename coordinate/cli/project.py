@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import click
-
-from coordinate.cli.shared import DURATION, Call, command, given
+from coordinate.cli.declared import DURATION, argument, command, option
+from coordinate.cli.shared import Call, given
 
 
 @command("set", example="coordinate project set api --lease 30m --max-attempts 3")
-@click.argument("name")
-@click.option("--lease", type=DURATION, help="How long a claim lasts unless renewed: 90s, 15m, 2h.")
-@click.option("--max-attempts", type=int, help="Leases that may expire before a task is BLOCKED.")
+@argument("name")
+@option("--lease", type=DURATION, help="How long a claim lasts unless renewed: 90s, 15m, 2h.")
+@option("--max-attempts", type=int, help="Leases that may expire before a task is BLOCKED.")
 def set_defaults(call: Call, name: str, lease: int | None, max_attempts: int | None) -> None:
     """Set what claims and new tasks of a project get; what is not given goes back to the program's default."""
     with call.board() as board:
@@ -25,7 +24,7 @@ def list_projects(call: Call) -> None:
 
 
 @command("close", example="coordinate project close api")
-@click.argument("name")
+@argument("name")
 def close(call: Call, name: str) -> None:
     """Take a project's asks out of the human's sight, until something newer is asked there or a newer board begins.
 
@@ -36,7 +35,7 @@ def close(call: Call, name: str) -> None:
 
 
 @command("reopen", example="coordinate project reopen api")
-@click.argument("name")
+@argument("name")
 def reopen(call: Call, name: str) -> None:
     """Bring a closed project back into sight."""
     with call.board() as board:

@@ -6,17 +6,16 @@ import json
 import sys
 from typing import Any
 
-import click
+from coordinate.cli.declared import DURATION, argument, choice, command, option
+from coordinate.cli.shared import BadUsage, Call, given, revision_option
 
-from coordinate.cli.shared import DURATION, Call, choice, command, given, revision_option
-
-override_option = click.option("--override", metavar="REASON", help="A human's reason to review own work; recorded.")
+override_option = option("--override", metavar="REASON", help="A human's reason to review own work; recorded.")
 
 
 @command("claim-review", example="coordinate task claim-review --agent carol")
-@click.argument("task", metavar="[TASK-ID]", required=False)
+@argument("task", metavar="[TASK-ID]", required=False)
 @choice("--project", help="Only tasks of this project.")
-@click.option("--lease", type=DURATION, help="How long the reservation lasts: 90s, 30m, 2h.")
+@option("--lease", type=DURATION, help="How long the reservation lasts: 90s, 30m, 2h.")
 def claim_review(call: Call, task: str | None, project: str | None, lease: int | None) -> None:
     """Reserve the next submitted task for this reviewer, or one by its id; {} when there is none for them."""
     with call.board() as board:
@@ -25,10 +24,10 @@ def claim_review(call: Call, task: str | None, project: str | None, lease: int |
 
 
 @command("approve", example="coordinate task approve TASK-12 --agent carol")
-@click.argument("task", metavar="[TASK-ID]", required=False)
-@click.option("--all", "everything", is_flag=True, help="All that wait for review; answers the approved ones.")
+@argument("task", metavar="[TASK-ID]", required=False)
+@option("--all", "everything", is_flag=True, help="All that wait for review; answers the approved ones.")
 @choice("--project", help="With --all: only tasks of this project.")
-@click.option("--note", help="What the review found.")
+@option("--note", help="What the review found.")
 @override_option
 @revision_option
 def approve(
@@ -43,9 +42,9 @@ def approve(
     """Pass the review of a task. With --all the answer is the list of the approved; each refused one is a JSON line on
     stderr, stops none, and leaves the exit status 0."""
     if (task is None) != everything:
-        raise click.UsageError("give a task id or --all, one of them")
+        raise BadUsage("give a task id or --all, one of them")
     if everything and expected_revision is not None:
-        raise click.UsageError("--expected-revision is of one task")
+        raise BadUsage("--expected-revision is of one task")
     if task is not None:
         with call.board() as board:
             wanted = given(note=note, override=override, expected_revision=expected_revision)
@@ -62,8 +61,8 @@ def approve(
 
 
 @command("reject", example='coordinate task reject TASK-12 --agent carol --reason "no tests"')
-@click.argument("task", metavar="TASK-ID")
-@click.option("--reason", required=True, help="What is missing.")
+@argument("task", metavar="TASK-ID")
+@option("--reason", required=True, help="What is missing.")
 @override_option
 @revision_option
 def reject(call: Call, task: str, reason: str, **wanted: Any) -> None:

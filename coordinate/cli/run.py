@@ -16,10 +16,9 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
-import click
-
 from coordinate import errors, inputs, signals
-from coordinate.cli.shared import Call, as_path, command
+from coordinate.cli.declared import argument, command
+from coordinate.cli.shared import Call, Exit, as_path
 
 if TYPE_CHECKING:
     from coordinate.service import Coordinator
@@ -36,8 +35,8 @@ LOST = (errors.StaleClaim, errors.Held, errors.InvalidState, errors.NotFound)
 
 
 @command("run", example="coordinate run TASK-12@3 --agent alice -- make test")
-@click.argument("handle", metavar="TASK-ID@ATTEMPT")
-@click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
+@argument("handle", metavar="TASK-ID@ATTEMPT")
+@argument("words", nargs=-1, required=True, metavar="-- CMD...")
 def run(call: Call, handle: str, words: tuple[str, ...]) -> None:
     """Run CMD and renew the lease while it runs; ends with CMD's exit status. Your session stays live meanwhile.
 
@@ -58,7 +57,7 @@ def run(call: Call, handle: str, words: tuple[str, ...]) -> None:
         who = {"COORDINATE_AGENT": board.agent, "COORDINATE_SESSION": call.session or ""}
         with started(words, {"COORDINATE_CLAIM": claim, **who}) as child:
             status = _keep(call, board, claim, child, pause)
-    raise click.exceptions.Exit(status if status >= 0 else 128 - status)
+    raise Exit(status if status >= 0 else 128 - status)
 
 
 def _keep(call: Call, board: Coordinator, handle: str, child: subprocess.Popen[bytes], pause: float) -> int:

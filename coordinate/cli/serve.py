@@ -8,14 +8,15 @@ from pathlib import Path
 import click
 
 from coordinate.cli import git
-from coordinate.cli.shared import Call, command
+from coordinate.cli.declared import OneOf, command, option
+from coordinate.cli.shared import Call
 
 PROFILES = ("worker", "reviewer", "manager", "all")
 
 
 @command("mcp", example="coordinate mcp --agent alice --profile worker")
-@click.option("--profile", type=click.Choice(PROFILES), default="worker", help="Which tools. Default: worker.")
-@click.option("--init", is_flag=True, help="Make the board first, or upgrade it after a backup; a file only.")
+@option("--profile", type=OneOf(*PROFILES), default="worker", help="Which tools. Default: worker.")
+@option("--init", is_flag=True, help="Make the board first, or upgrade it after a backup; a file only.")
 def mcp(call: Call, profile: str, init: bool) -> None:
     """Serve one MCP client over stdin and stdout, as one session of an agent.
 
@@ -37,13 +38,11 @@ def mcp(call: Call, profile: str, init: bool) -> None:
 
 
 @command("serve", example="coordinate serve --port 8787")
-@click.option("--host", default="127.0.0.1", help="Where to listen. Default: 127.0.0.1; another needs tokens.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8787, help="Default: 8787; 0 takes a free one.")
-@click.option(
-    "--name", "names", multiple=True, metavar="HOST:PORT", help="A name by which clients reach it, to the letter."
-)
-@click.option("--https", is_flag=True, help="Clients reach it through a proxy that speaks TLS.")
-@click.option("--rate", type=click.FloatRange(1), default=200.0, help="Requests a second for each token. Default: 200.")
+@option("--host", default="127.0.0.1", help="Where to listen. Default: 127.0.0.1; another needs tokens.")
+@option("--port", type=click.IntRange(0, 65535), default=8787, help="Default: 8787; 0 takes a free one.")
+@option("--name", "names", multiple=True, metavar="HOST:PORT", help="A name by which clients reach it, to the letter.")
+@option("--https", is_flag=True, help="Clients reach it through a proxy that speaks TLS.")
+@option("--rate", type=click.FloatRange(1), default=200.0, help="Requests a second for each token. Default: 200.")
 def serve(call: Call, host: str, port: int, names: tuple[str, ...], https: bool, rate: float) -> None:
     """Serve a page for people, MCP, a JSON API, the log as it grows and figures over HTTP, until a signal comes.
 

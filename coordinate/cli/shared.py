@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
+from coordinate.cli.declared import FORMATS, Option, Parameter, option
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from coordinate.errors import CoordinateError
     from coordinate.service import Coordinator
-
-FORMATS = ("json", "table")
 
 
 class Call:
@@ -33,11 +28,16 @@ class Call:
         self.format = os.environ.get("COORDINATE_FORMAT") or None
         self.asked_format: str | None = None
         if self.format not in (None, *FORMATS):
-            raise click.UsageError(f"$COORDINATE_FORMAT must be one of {', '.join(FORMATS)}, not {self.format!r}")
+            raise BadUsage(f"$COORDINATE_FORMAT must be one of {', '.join(FORMATS)}, not {self.format!r}")
         self.with_events = False
         self.tells_losses = True
         self._board: Coordinator | None = None
         self._run_hooks: Callable[[list[dict[str, Any]]], None] | None = None
+
+    def remember(self, names: Iterable[str], value: Any) -> None:
+        """Set what an option of the call says."""
+        for name in names:
+            setattr(self, name, value)
 
     @contextmanager
     def board(self) -> Iterator[Coordinator]:
@@ -85,7 +85,7 @@ class Call:
         from coordinate.cli.output import as_line
 
         if self.asked_format == "table":
-            raise click.UsageError("this prints one JSON document a line; --format table does not go with it")
+            raise BadUsage("this prints one JSON document a line; --format table does not go with it")
         for value in values:
             _print(as_line(value))
 
@@ -129,6 +129,20 @@ class Call:
         self._run_hooks(events)
 
 
+class BadUsage(Exception):
+    """Options or arguments that do not go together."""
+
+    hint = ""
+
+
+class Exit(Exception):
+    """The command ends with this status; what there is to say is said."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
 class OutputLost(Exception):
     """The answer could not be written; what was asked for is done all the same."""
 
@@ -157,219 +171,50 @@ def as_path(text: str) -> str:
     return os.fsdecode(text.encode("utf-8", "surrogateescape"))
 
 
-# --- options that every command takes, wherever they stand -----------------------------------------------------------
-
-
-def remember(*names: str, value_of: Callable[[Any], Any] = lambda value: value) -> Callable[..., None]:
-    """What sets attributes of the call to an option's value, where the option is given."""
-
-    def callback(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-        if value is not None and value is not False:
-            for name in names:
-                setattr(ctx.ensure_object(Call), name, value_of(value))
-
-    return callback
-
-
-def global_options() -> list[click.Option]:
-    """Fresh ones for each command; the one that stands nearest to the end of the line wins."""
-    return [
-        click.Option(
-            ["--db"],
-            metavar="URL|PATH",
-            expose_value=False,
-            callback=remember("db"),
-            help="The board. Default: $COORDINATE_DB, else the nearest .coordinate/ upward.",
-        ),
-        click.Option(
-            ["--agent"],
-            metavar="NAME",
-            expose_value=False,
-            callback=remember("agent"),
-            help="In whose name. Default: $COORDINATE_AGENT.",
-        ),
-        click.Option(
-            ["--session"],
-            metavar="ID",
-            expose_value=False,
-            callback=remember("session"),
-            help="Which run of the agent. Default: $COORDINATE_SESSION.",
-        ),
-        click.Option(
-            ["--format"],
-            type=click.Choice(FORMATS),
-            expose_value=False,
-            callback=remember("format", "asked_format"),
-            help="json (default) for programs, table for people. Default: $COORDINATE_FORMAT.",
-        ),
-        click.Option(
-            ["--json"],
-            is_flag=True,
-            expose_value=False,
-            callback=remember("format", "asked_format", value_of=lambda asked: "json"),
-            help="The same as --format json.",
-        ),
-    ]
-
-
-def add_global_options(command: click.Command) -> click.Command:
-    """Let a command take the global options too, except those that it declares itself with a meaning of its own."""
-    declared = {name for param in command.params for name in param.opts}
-    takes = getattr(command, "takes", None)
-    for option in global_options():
-        if not declared & set(option.opts):
-            option.hidden = takes is not None and option.opts[0] not in takes
-            command.params.append(option)
-    return command
-
-
-revision_option = click.option(
-    "--expected-revision", type=int, metavar="N", help="Only if it stands at this revision still."
-)
-with_events = click.option(
-    "--with-events",
-    is_flag=True,
-    expose_value=False,
-    callback=remember("with_events"),
-    help='Add "events": what other agents said since the last call that asked, and how much more waits.',
-)
-
-# --- commands ---------------------------------------------------------------------------------------------------------
-
-
-class Command(click.Command):
-    """A command whose flags also take `=true` and `=false`, and whose options with one value are given once.
-
-    `takes` names the global options that mean something to it; the others are accepted and not shown.
-    """
-
-    takes: tuple[str, ...] | None = None
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        with _pointing(ctx):
-            return super().parse_args(ctx, _plain_flags(args, self.params))
-
-    def invoke(self, ctx: click.Context) -> Any:
-        with _pointing(ctx):
-            return super().invoke(ctx)
-
-    def make_parser(self, ctx: click.Context) -> Any:
-        return each_once(super().make_parser(ctx), ctx)
-
-
 @contextmanager
-def _pointing(ctx: click.Context) -> Iterator[None]:
+def pointing(path: str, takes: Sequence[Parameter]) -> Iterator[None]:
     """A refusal that does not say itself what to do next points to the command's help."""
     from coordinate.errors import CoordinateError
 
     try:
         yield
     except CoordinateError as error:
-        error.hint = error.hint or f"see: {ctx.command_path} --help"
-        _name_the_flag(error, ctx.command)
+        error.hint = error.hint or f"see: {path} --help"
+        _name_the_flag(error, takes)
+        raise
+    except BadUsage as error:
+        error.hint = error.hint or f"see: {path} --help"
         raise
 
 
-def _name_the_flag(error: CoordinateError, command: click.Command) -> None:
+def _name_the_flag(error: CoordinateError, takes: Sequence[Parameter]) -> None:
     """Whoever typed `--owner` is told of `--owner`, and not of the parameter behind it (which `field` names)."""
     field = str(error.facts.get("field", ""))
-    for param in command.params:
-        if isinstance(param, click.Option) and param.name in (field, field.removesuffix("_seconds")):
+    for each in takes:
+        if isinstance(each, Option) and each.name in (field, field.removesuffix("_seconds")):
             # A plain word may mean itself in a sentence; a parameter's name means nothing to whoever typed.
             of_it = rf"\b{field}\b" if "_" in field else rf"^{field}\b"
-            error.message = re.sub(of_it, param.opts[0], error.message)
-            error.hint = re.sub(rf"{of_it}|(?<=give another ){field}\b", param.opts[0], error.hint)
+            error.message = re.sub(of_it, each.opts[0], error.message)
+            error.hint = re.sub(rf"{of_it}|(?<=give another ){field}\b", each.opts[0], error.hint)
 
 
-def each_once(parser: Any, ctx: click.Context) -> Any:
-    """Let a parser refuse an option that takes one value and was given two: the last would win unseen."""
-    parse = parser.parse_args
+# --- what several commands take ---------------------------------------------------------------------------------------
 
-    def parse_args(args: list[str]) -> Any:
-        found = parse(args)
-        seen: set[str | None] = set()
-        for param in found[2]:  # as they were given
-            if not isinstance(param, click.Option) or param.multiple or param.is_flag or param.count:
-                continue
-            if param.name in seen and not ctx.resilient_parsing:
-                raise click.UsageError(f"{param.opts[-1]} is given twice, and takes one value", ctx)
-            seen.add(param.name)
-        return found
-
-    parser.parse_args = parse_args
-    return parser
-
-
-def _plain_flags(args: list[str], params: list[click.Parameter]) -> list[str]:
-    """`--review=true` as `--review`, `--review=false` as `--no-review` where there is one, else left out."""
-    options = [param for param in params if isinstance(param, click.Option)]
-    flags = {name: option for option in options if option.is_flag for name in option.opts}
-    with_value = {name for option in options if not option.is_flag for name in option.opts}
-    plain: list[str] = []
-    rest = iter(args)
-    for arg in rest:
-        name, _, value = arg.partition("=")
-        if arg == "--":
-            return [*plain, arg, *rest]
-        if name in flags and value.lower() in ("true", "t", "1"):
-            plain.append(name)
-        elif name in flags and value.lower() in ("false", "f", "0"):
-            plain += flags[name].secondary_opts[:1]
-        else:
-            plain.append(arg)
-            if arg in with_value:
-                plain += [following for following in (next(rest, None),) if following is not None]
-    return plain
-
-
-OUTPUT_ONLY = ("--format", "--json")
-"""What a command takes that asks no board."""
-
-
-def command(
-    name: str, *, example: str, more: str = "", takes: tuple[str, ...] | None = None
-) -> Callable[[Callable[..., Any]], Command]:
-    """A command of this line; its help says `more` than its docstring, and ends with an example."""
-
-    def declare(function: Callable[..., Any]) -> Command:
-        parts = (inspect.cleandoc(function.__doc__ or ""), inspect.cleandoc(more), f"\b\nExample:\n  {example}")
-        text = "\n\n".join(part for part in parts if part)
-        found = click.command(name, cls=Command, help=text)(click.pass_obj(function))
-        assert isinstance(found, Command)
-        found.takes = takes
-        return found
-
-    return declare
-
-
-def choice(*names: str, upper: bool = False, **attributes: Any) -> Callable[..., Any]:
-    """An option that is as good as absent when it is empty, as in `--project "$PROJECT"`; `upper` takes any case."""
-
-    def taken(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-        return (value.upper() if upper else value) if value else None
-
-    return click.option(*names, callback=taken, **attributes)
-
-
-def taking(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Options that several commands take, in this order."""
-
-    def declare(function: Any) -> Any:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return declare
-
-
+revision_option = option("--expected-revision", type=int, metavar="N", help="Only if it stands at this revision still.")
+with_events = option(
+    "--with-events",
+    is_flag=True,
+    sets=("with_events",),
+    help='Add "events": what other agents said since the last call that asked, and how much more waits.',
+)
 ASKING = (
-    click.option("--next-step", help="The one thing that the human is to do."),
-    click.option("--impact", help="What waits for it; every question says it."),
-    click.option("--next-after", help="What comes after it."),
-    click.option("--option", "options", multiple=True, metavar="LABEL", help="A choice of theirs; 2 to 4 times."),
-    click.option("--recommend", metavar="LABEL", help="Which of the options you would choose."),
-    click.option("--context", help="The long background."),
-    click.option("--context-file", metavar="FILE", help="The same from a file; - is stdin."),
+    option("--next-step", help="The one thing that the human is to do."),
+    option("--impact", help="What waits for it; every question says it."),
+    option("--next-after", help="What comes after it."),
+    option("--option", "options", multiple=True, metavar="LABEL", help="A choice of theirs; 2 to 4 times."),
+    option("--recommend", metavar="LABEL", help="Which of the options you would choose."),
+    option("--context", help="The long background."),
+    option("--context-file", metavar="FILE", help="The same from a file; - is stdin."),
 )
 
 
@@ -378,7 +223,7 @@ def asked(
 ) -> dict[str, Any]:
     """What was said with the options of ASKING and others, as the operation takes it."""
     if recommend is not None and recommend not in options:
-        raise click.UsageError("--recommend names none of the options")
+        raise BadUsage("--recommend names none of the options")
     choices = [{"label": each, "recommended": True} if each == recommend else each for each in options]
     return given(options=choices or None, context=read_text(context, context_file, "context"), **wanted)
 
@@ -391,7 +236,7 @@ def given(**values: Any) -> dict[str, Any]:
 def one_text(positional: str | None, option: str | None) -> str | None:
     """A text to search for, given as the argument or with --text."""
     if positional and option:
-        raise click.UsageError("give the text once: as the argument, or with --text")
+        raise BadUsage("give the text once: as the argument, or with --text")
     return positional or option
 
 
@@ -405,7 +250,7 @@ def read_text(text: str | None, path: str | None, flag: str) -> str | None:
     if path is None:
         return text
     if text is not None:
-        raise click.UsageError(f"give --{flag} or --{flag}-file, not both")
+        raise BadUsage(f"give --{flag} or --{flag}-file, not both")
     return read_file(path)
 
 
@@ -428,28 +273,3 @@ def read_file(path: str) -> str:
         raise no_entry(Path(as_path(path))) from None
     except OSError as error:
         raise errors.NotFound(f"{path} cannot be read: {error.strerror}", hint="name a file that is there") from None
-
-
-class Duration(click.ParamType):  # type: ignore[type-arg]
-    """`90`, `90s`, `10m`, `2h`, `3d` as seconds."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        from coordinate import inputs
-
-        return inputs.duration(str(value), (param.name if param else None) or "duration")
-
-
-class Moment(click.ParamType):  # type: ignore[type-arg]
-    """RFC 3339 text as an aware moment."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        from coordinate import inputs
-
-        return inputs.parse_instant(value, (param.name if param else None) or "time")
-
-
-DURATION, MOMENT = Duration(), Moment()

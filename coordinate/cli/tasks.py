@@ -6,38 +6,37 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-import click
+from coordinate.cli.declared import MOMENT, argument, choice, command, option
+from coordinate.cli.shared import BadUsage, Call, given, read_text, revision_option, tasks_named
 
-from coordinate.cli.shared import MOMENT, Call, choice, command, given, read_text, revision_option, tasks_named
-
-task_argument = click.argument("task", metavar="TASK-ID")
+task_argument = argument("task", metavar="TASK-ID")
 
 
 def _content_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """What a task says, apart from its title and role."""
-    for option in (
-        click.option("--max-attempts", type=int, help="Leases that may expire before the task is BLOCKED."),
-        click.option("--not-before", type=MOMENT, help="Not to be claimed before: 2030-01-31T12:00:00Z."),
-        click.option(
+    for each in (
+        option("--max-attempts", type=int, help="Leases that may expire before the task is BLOCKED."),
+        option("--not-before", type=MOMENT, help="Not to be claimed before: 2030-01-31T12:00:00Z."),
+        option(
             "--scope",
             "scopes",
             multiple=True,
             help="A path or glob that the work changes, from the root of the repository; repeatable.",
         ),
-        click.option("--body-file", metavar="FILE", help="The body from a UTF-8 file; - is stdin."),
-        click.option("--body", help="Everything the worker needs to know."),
-        click.option("--priority", type=int, help="0 to 999, lower is sooner."),
+        option("--body-file", metavar="FILE", help="The body from a UTF-8 file; - is stdin."),
+        option("--body", help="Everything the worker needs to know."),
+        option("--priority", type=int, help="0 to 999, lower is sooner."),
         choice("--project", help="Which project it belongs to."),
     ):
-        function = option(function)
+        function = each(function)
     return function
 
 
 @command("dispatch", example='coordinate task dispatch --title "Write the parser" --role worker --depends-on TASK-1')
-@click.option("--title", required=True, help="One line, at most 500 characters.")
-@click.option("--role", required=True, help="Who may take it: worker, reviewer, or any word you use.")
-@click.option("--depends-on", multiple=True, help="Tasks that must be DONE first: a comma list; repeatable.")
-@click.option("--dedup-key", help="The same key again answers the same task instead of making another.")
+@option("--title", required=True, help="One line, at most 500 characters.")
+@option("--role", required=True, help="Who may take it: worker, reviewer, or any word you use.")
+@option("--depends-on", multiple=True, help="Tasks that must be DONE first: a comma list; repeatable.")
+@option("--dedup-key", help="The same key again answers the same task instead of making another.")
 @_content_options
 def dispatch(
     call: Call,
@@ -60,11 +59,11 @@ def dispatch(
 
 @command("edit", example="coordinate task edit TASK-12 --agent alice --priority 5")
 @task_argument
-@click.option("--title", help="One line, at most 500 characters.")
-@click.option("--role", help="Who may take it.")
-@click.option("--clear-scopes", is_flag=True, help="Declare no scope any more.")
-@click.option("--clear-not-before", is_flag=True, help="Let it start now.")
-@click.option("--expected-revision", type=int, help="Refuse when somebody changed the task since this revision.")
+@option("--title", help="One line, at most 500 characters.")
+@option("--role", help="Who may take it.")
+@option("--clear-scopes", is_flag=True, help="Declare no scope any more.")
+@option("--clear-not-before", is_flag=True, help="Let it start now.")
+@option("--expected-revision", type=int, help="Refuse when somebody changed the task since this revision.")
 @_content_options
 def edit(
     call: Call,
@@ -79,7 +78,7 @@ def edit(
 ) -> None:
     """Change what a task says; what is not given stays. --scope replaces the whole list."""
     if (clear_scopes and scopes) or (clear_not_before and not_before):
-        raise click.UsageError("give a new value or clear the old one, not both")
+        raise BadUsage("give a new value or clear the old one, not both")
     said = given(body=read_text(body, body_file, "body"), scopes=scopes, not_before=not_before, **content)
     if clear_scopes:
         said["scopes"] = []
@@ -89,7 +88,7 @@ def edit(
 
 @command("comment", example='coordinate task comment TASK-12 --agent bob --note "see the log of build 7"')
 @task_argument
-@click.option("--note", required=True, help="At most 10,000 characters.")
+@option("--note", required=True, help="At most 10,000 characters.")
 @choice("--type", "note_type", upper=True, help="COMMENT (default), DECISION, REVIEW or ERROR.")
 def comment(call: Call, task: str, note: str, note_type: str | None) -> None:
     """Write a note on any task, held or not; renews nothing."""
@@ -99,8 +98,8 @@ def comment(call: Call, task: str, note: str, note_type: str | None) -> None:
 
 @command("unblock", example='coordinate task unblock TASK-12 --agent alice --note "the key is there"')
 @task_argument
-@click.option("--note", help="What changed.")
-@click.option("--withdraw-ask", is_flag=True, help="Withdraw what it asks a human along.")
+@option("--note", help="What changed.")
+@option("--withdraw-ask", is_flag=True, help="Withdraw what it asks a human along.")
 @revision_option
 def unblock(call: Call, task: str, withdraw_ask: bool, **wanted: Any) -> None:
     """Put a BLOCKED task back into the queue, with fresh attempts; refused while it waits for a human."""
@@ -110,7 +109,7 @@ def unblock(call: Call, task: str, withdraw_ask: bool, **wanted: Any) -> None:
 
 @command("cancel", example='coordinate task cancel TASK-12 --agent alice --reason "not needed"')
 @task_argument
-@click.option("--reason", help="Why.")
+@option("--reason", help="Why.")
 @revision_option
 def cancel(call: Call, task: str, **wanted: Any) -> None:
     """End a task that nobody shall do any more; "stranded" lists what now waits for it in vain."""
@@ -120,7 +119,7 @@ def cancel(call: Call, task: str, **wanted: Any) -> None:
 
 @command("reopen", example='coordinate task reopen TASK-12 --agent alice --reason "the bug is back"')
 @task_argument
-@click.option("--reason", help="Why.")
+@option("--reason", help="Why.")
 @revision_option
 def reopen(call: Call, task: str, **wanted: Any) -> None:
     """Put a finished or cancelled task back into the queue; what depended on it waits again."""
@@ -128,7 +127,7 @@ def reopen(call: Call, task: str, **wanted: Any) -> None:
         call.show(board.reopen(task=task, **given(**wanted)))
 
 
-on_option = click.option("--on", required=True, metavar="TASK-ID", help="The task that must be DONE first.")
+on_option = option("--on", required=True, metavar="TASK-ID", help="The task that must be DONE first.")
 
 
 @command("add", example="coordinate task depend add TASK-12 --on TASK-7 --agent alice")

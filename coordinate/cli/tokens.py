@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import click
-
-from coordinate.cli.shared import DURATION, Call, command, given
+from coordinate.cli.declared import DURATION, OneOf, argument, command, option
+from coordinate.cli.shared import Call, given
 from coordinate.states import TOKEN_ROLES
 
 
 @command("create", example="coordinate token create alice --role worker --ttl 30d")
-@click.argument("name")
-@click.option("--role", type=click.Choice(TOKEN_ROLES), required=True, help="What it lets its bearer do.")
-@click.option("--label", help="What it is for, to know it again.")
-@click.option("--ttl", "ttl_seconds", type=DURATION, help="How long it lasts: 12h, 30d. Default: until it is revoked.")
+@argument("name")
+@option("--role", type=OneOf(*TOKEN_ROLES), required=True, help="What it lets its bearer do.")
+@option("--label", help="What it is for, to know it again.")
+@option("--ttl", "ttl_seconds", type=DURATION, help="How long it lasts: 12h, 30d. Default: until it is revoked.")
 def create(call: Call, name: str, **said: object) -> None:
     """Make a token that lets a client of `coordinate serve` in as this agent or human; its secret is told once."""
     with call.board() as board:
@@ -20,8 +19,8 @@ def create(call: Call, name: str, **said: object) -> None:
 
 
 @command("list", example="coordinate token list --format table")
-@click.option("--before", type=int, metavar="ID", help="Go on with those before this one.")
-@click.option("--limit", type=int, help="At most so many.")
+@option("--before", type=int, metavar="ID", help="Go on with those before this one.")
+@option("--limit", type=int, help="At most so many.")
 def list_tokens(call: Call, **wanted: object) -> None:
     """List tokens, the newest first, with their last use; never a secret, which nobody has."""
     with call.board() as board:
@@ -29,7 +28,7 @@ def list_tokens(call: Call, **wanted: object) -> None:
 
 
 @command("revoke", example="coordinate token revoke 3")
-@click.argument("token", type=int, metavar="ID")
+@argument("token", type=int, metavar="ID")
 def revoke(call: Call, token: int) -> None:
     """End a token at once."""
     with call.board() as board:

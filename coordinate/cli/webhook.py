@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 
-import click
-
 from coordinate import config, webhooks
-from coordinate.cli.shared import Call, command
+from coordinate.cli.declared import argument, command
+from coordinate.cli.shared import Call
 from coordinate.errors import NotFound
 
 
@@ -20,7 +19,7 @@ def list_webhooks(call: Call) -> None:
 
 
 @command("test", example="coordinate webhook test chat")
-@click.argument("name")
+@argument("name")
 def test(call: Call, name: str) -> None:
     """Send a webhook one signed event webhook.test, once, and say what came of it."""
     for each in _some(call):

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from coordinate import errors
 from coordinate.cli import git
-from coordinate.cli.shared import Call, as_path, as_text, command, given
+from coordinate.cli.declared import OneOf, argument, command, option
+from coordinate.cli.shared import Call, Exit, as_path, as_text, given
 from coordinate.states import WORKTREE_CLOSED, WORKTREE_STATES
 
 if TYPE_CHECKING:
@@ -20,18 +19,18 @@ if TYPE_CHECKING:
 NUL = "\0"
 OPEN_STATES = [state for state in WORKTREE_STATES if state not in WORKTREE_CLOSED]
 
-task_argument = click.argument("task", metavar="TASK-ID")
-reason_option = click.option("--reason", help="Why.")
-base_option = click.option("--base", help="What it was to be merged into. Default: as `worktree open` said.")
-force_option = click.option("--force", is_flag=True, help="Although work could be lost; it is recorded what.")
+task_argument = argument("task", metavar="TASK-ID")
+reason_option = option("--reason", help="Why.")
+base_option = option("--base", help="What it was to be merged into. Default: as `worktree open` said.")
+force_option = option("--force", is_flag=True, help="Although work could be lost; it is recorded what.")
 
 
 @command("open", example="coordinate worktree open TASK-12@3 --branch task-12 --root ../task-12 --base main")
-@click.argument("task", metavar="TASK-ID@ATTEMPT")
-@click.option("--branch", required=True, help="The branch that it works on.")
-@click.option("--root", required=True, help="Where the working copy lies, or will lie.")
-@click.option("--base", help="What it will be merged into.")
-@click.option("--scope", "patterns", multiple=True, help="A path or glob that it changes. Default: the task's own.")
+@argument("task", metavar="TASK-ID@ATTEMPT")
+@option("--branch", required=True, help="The branch that it works on.")
+@option("--root", required=True, help="Where the working copy lies, or will lie.")
+@option("--base", help="What it will be merged into.")
+@option("--scope", "patterns", multiple=True, help="A path or glob that it changes. Default: the task's own.")
 def open_worktree(call: Call, task: str, root: str, **wanted: Any) -> None:
     """Open a working copy for a held task; its scopes hold until merge or abort. A conflict is exit status 3.
 
@@ -42,14 +41,14 @@ def open_worktree(call: Call, task: str, root: str, **wanted: Any) -> None:
         answer = board.open_worktree(task=task, root=as_text(os.path.realpath(as_path(root))), **given(**wanted))
         call.show(answer)
     if answer.worktree is None:
-        raise click.exceptions.Exit(errors.Held.exit_status)
+        raise Exit(errors.Held.exit_status)
     for doubt in _doubts(answer.worktree):
         call.warn(f"{doubt}; closing it will need to know better", task_id=answer.worktree.task_id)
 
 
 @command("state", example="coordinate worktree state TASK-12 integrating")
 @task_argument
-@click.argument("state", metavar="STATE", type=click.Choice(OPEN_STATES))
+@argument("state", metavar="STATE", type=OneOf(*OPEN_STATES))
 def set_state(call: Call, task: str, state: str) -> None:
     """Say where the changes of an open worktree stand: open, gating, integrating, conflict or replaying."""
     with call.board() as board:
@@ -105,10 +104,10 @@ def show(call: Call, task: str) -> None:
 
 
 @command("list", example="coordinate worktree list --closed")
-@click.option("--project", help="Only of this project.")
-@click.option("--closed", is_flag=True, help="Also the merged and aborted ones.")
-@click.option("--before", type=int, metavar="ID", help="The page before the worktree with this id.")
-@click.option("--limit", type=int, help="At most so many.")
+@option("--project", help="Only of this project.")
+@option("--closed", is_flag=True, help="Also the merged and aborted ones.")
+@option("--before", type=int, metavar="ID", help="The page before the worktree with this id.")
+@option("--limit", type=int, help="At most so many.")
 def list_worktrees(call: Call, closed: bool, **wanted: Any) -> None:
     """List open worktrees, the newest first."""
     with call.board() as board:

@@ -117,8 +117,8 @@ class Engine(Protocol):
 
 def is_postgres(target: str) -> bool:
     """Whether a target is a Postgres address; anything else is a path. Raises `InvalidInput` for other addresses."""
-    addressed = target.startswith((*POSTGRES_PREFIXES, "sqlite:///"))
-    if not addressed and (re.match(_ADDRESS, target) or re.match(_KEYWORDS, target)):
+    plain = target.startswith(("/", ".", *POSTGRES_PREFIXES, "sqlite:///"))
+    if not plain and (re.match(_ADDRESS, target) or re.match(_KEYWORDS, target)):
         # Not shown: taken for a path, it would put a password into file names and messages.
         raise errors.InvalidInput(
             "the address is of no database that this program knows",

@@ -30,7 +30,9 @@ from tests.bench.boards import declare_scopes, fill_waiting
 from tests.bench.rounds import Figure, in_turns
 from tests.postgres import start_server
 
-FIGURES = ("api", "command", "queue", "scopes", "bulk", "writers", "threads", "peers", "claims", "drain")
+FIGURES = ("api", "command", "burst", "queue", "scopes", "bulk", "writers", "threads", "peers", "claims", "drain")
+CLAIM = [sys.executable, "-m", "coordinate", "task", "claim-next", "--role", "worker"]
+BURST = 50
 ON_SERVERS = ("command", "queue", "scopes", "peers", "claims", "drain")
 
 
@@ -103,7 +105,9 @@ def _on_files(wanted: list[str], folder: Path, options: argparse.Namespace) -> I
             case "api":
                 yield api_against_driver(folder, options)
             case "command":
-                yield command_against_interpreter(place("command"), "pass", 6.5)
+                yield command_against_interpreter(place("command"), "pass", 4.5)
+            case "burst":
+                yield burst_against_import(place("burst"), options)
             case "queue":
                 yield queue_length("sqlite", place, options, 1.25)
             case "scopes":
@@ -198,20 +202,29 @@ class Driver:
 
 def command_against_interpreter(place: str, bare: str, aim: float) -> Figure:
     """The wall time of `coordinate task claim-next`, against that of an interpreter which does as little as `bare`."""
-    coordinate.connect(place, create=True).close()
-    fill_waiting(place, 200)
-    environment = os.environ | {"COORDINATE_DB": place, "COORDINATE_AGENT": "bench"}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed command has its bytecode; compiling is not measured
-    command = [sys.executable, "-m", "coordinate", "task", "claim-next", "--role", "worker"]
-    _wall(command, environment)
+    environment = _claimable(place, 200)
+    _wall(CLAIM, environment)
     return in_turns(
         f"coordinate task claim-next / python -c '{bare}'",
-        lambda: _wall(command, environment),
+        lambda: _wall(CLAIM, environment),
         lambda: _wall([sys.executable, "-c", bare], environment),
         rounds=20,
         better="lower",
         aim=aim,
         unit=" s",
+    )
+
+
+def burst_against_import(place: str, options: argparse.Namespace) -> Figure:
+    """Answers a second of `BURST` claims that start at once on one file, against as many that import SQLAlchemy."""
+    environment = _claimable(place, (options.rounds + 1) * BURST)
+    _wall(CLAIM, environment)
+    return in_turns(
+        f"{BURST} coordinate task claim-next at once / python -c 'import sqlalchemy'",
+        lambda: BURST / _wall_of_all(CLAIM, environment),
+        lambda: BURST / _wall_of_all([sys.executable, "-c", "import sqlalchemy"], environment),
+        rounds=options.rounds,
+        aim=5,
     )
 
 
@@ -277,6 +290,24 @@ def _rate(act: Callable[[], object], times: int) -> float:
     for _ in range(times):
         act()
     return times / (time.perf_counter() - started)
+
+
+def _claimable(place: str, count: int) -> dict[str, str]:
+    """A new board with so many ready tasks; returns the environment of a command that claims from it."""
+    coordinate.connect(place, create=True).close()
+    fill_waiting(place, count)
+    environment = os.environ | {"COORDINATE_DB": place, "COORDINATE_AGENT": "bench"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed command has its bytecode; compiling is not measured
+    return environment
+
+
+def _wall_of_all(command: list[str], environment: dict[str, str]) -> float:
+    """The time from the start of the first of `BURST` to the end of the last."""
+    started = time.perf_counter()
+    running = [subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) for _ in range(BURST)]
+    failed = [process.returncode for process in running if process.wait() != 0]
+    assert not failed, failed
+    return time.perf_counter() - started
 
 
 def _wall(command: list[str], environment: dict[str, str]) -> float:

@@ -197,16 +197,20 @@ def test_a_wait_that_is_interrupted_says_so_by_its_exit(call: Command, number: s
 
 # The signal comes while the command still loads, and once more as it ends.
 SIGNALLED = """
-import atexit, os, sys
+import os, sys
 from coordinate.__main__ import main
+
+def signalled(status, end=os._exit):
+    os.kill(os.getpid(), NUMBER)
+    end(status)
 
 class Signals:
     def find_spec(self, name, path, target=None):
-        if name == "click":
+        if name == "coordinate.service":
             os.kill(os.getpid(), NUMBER)
 
 sys.meta_path.insert(0, Signals())
-atexit.register(os.kill, os.getpid(), NUMBER)
+os._exit = signalled
 sys.argv = ["coordinate", "status"]
 main()
 """
