@@ -318,7 +318,7 @@ class Coordinator:
                 with suppress(errors.Busy):
                     found = self._perform(look(wait=True), writes=True, session=run, patience=0.0)
             if not found.more:
-                return found.claims
+                return found.claims()
             found = self._perform(look(), writes=True, session=run)
 
     def claim_next(

@@ -158,10 +158,10 @@ add("counter_value", "The last number minted.", select(counters.c.value).where(c
 
 # --- events -----------------------------------------------------------------------------------------------------------
 
-add(
-    "event_append",
-    "One line of the log. The last statement of its transaction, so that the order of events follows the row locks.",
-    insert(events).values(
+EVENT_APPEND = (
+    insert(events)
+    .inline()
+    .values(
         created_at=now(),
         event_type=given_text("event_type"),
         payload=given_json("payload"),
@@ -171,7 +171,12 @@ add(
         ref=given_text("ref"),
         message=given_text("message"),
         folded=given_text("folded"),
-    ),
+    )
+)
+add(
+    "event_append",
+    "One line of the log. The last statement of its transaction, so that the order of events follows the row locks.",
+    EVENT_APPEND,
 )
 add(
     "events_number",

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 from urllib.parse import quote, urlencode
 
 from coordinate import config, errors
@@ -90,6 +90,9 @@ class Engine(Protocol):
     def execute_many(self, connection: Any, sql: str, params: Sequence[Any]) -> None: ...
     def answered(self, connection: Any, executed: Any) -> Any:
         """The same, once its rows are there."""
+
+    def rows_later(self, connection: Any, executed: Any) -> Callable[[], Sequence[Any]]:
+        """What gives its rows, also once the transaction is over."""
 
     def rows_touched(self, connection: Any, executed: Any) -> int: ...
 
@@ -350,6 +353,10 @@ class SQLite:
 
     def answered(self, connection: sqlite3.Connection, executed: sqlite3.Cursor) -> sqlite3.Cursor:
         return executed
+
+    def rows_later(self, connection: sqlite3.Connection, executed: sqlite3.Cursor) -> Callable[[], Sequence[Any]]:
+        rows = executed.fetchall()  # an open cursor would keep the transaction open
+        return lambda: rows
 
     def execute_many(self, connection: sqlite3.Connection, sql: str, params: Sequence[Params]) -> None:
         connection.executemany(sql, params)
@@ -857,6 +864,9 @@ class Postgres:
         if executed.pgresult is None and (opened := self._pipelines.get(connection)):
             opened[1].sync()
         return executed
+
+    def rows_later(self, connection: Any, executed: Any) -> Callable[[], Sequence[Any]]:
+        return lambda: cast("Sequence[Any]", self.answered(connection, executed).fetchall())
 
     def rows_touched(self, connection: Any, executed: Any) -> int:
         return int(self.answered(connection, executed).rowcount)

@@ -11,10 +11,10 @@ import os
 import threading
 import time
 import weakref
-from collections import namedtuple
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
+from operator import itemgetter
 from typing import Any, Protocol, TypeVar, cast
 
 from coordinate import errors
@@ -32,6 +32,8 @@ RETRY_SECONDS = 30.0
 # A place that never answered yet is more likely a wrong address than a restart.
 FIRST_RETRY_SECONDS = 3.0
 FORK_PATIENCE_SECONDS = 5.0
+# By what a transaction inserts at its end, beside one event: the statement that does it all, where an engine has one.
+_TOGETHER = {("history_insert",): "change_told", ("attempt_open", "history_insert"): "claim_told"}
 
 
 class Row(Protocol):
@@ -41,6 +43,23 @@ class Row(Protocol):
     def _asdict(self) -> dict[str, Any]: ...
 
 
+class _Row(tuple[Any, ...]):
+    """A named tuple without the constructor of one, which takes eight times as long to define as all else."""
+
+    __slots__ = ()
+    _fields: tuple[str, ...] = ()
+
+    def _asdict(self) -> dict[str, Any]:
+        return dict(zip(self._fields, self, strict=True))
+
+
+def _row_of(names: Iterable[str]) -> type[_Row]:
+    """The class of rows with these columns."""
+    fields = tuple(names)
+    columns = {name: property(itemgetter(index)) for index, name in enumerate(fields)}
+    return type("Row", (_Row,), {"__slots__": (), "_fields": fields, **columns})
+
+
 class _Prepared:
     """A statement made ready for one engine: text, binder, column names, decoders."""
 
@@ -48,8 +67,8 @@ class _Prepared:
 
     def __init__(self, engine: Engine, statement: Statement) -> None:
         self.sql, self.bind = engine.binder(statement)
-        # Without a call of Python's for each row, as its own `_make` would be.
-        make: Callable[[Iterable[Any]], Any] = partial(tuple.__new__, namedtuple("Row", tuple(statement.gives)))
+        # Without a call of Python's for each row, as a constructor would be.
+        make: Callable[[Iterable[Any]], Any] = partial(tuple.__new__, _row_of(statement.gives))
         decoders = engine.decoders(statement)
 
         def decoded(raw: Iterable[Any]) -> Row:
@@ -72,6 +91,7 @@ class Tx:
         self._answered = database.engine.answered
         self._writes = writes
         self.events: list[dict[str, Any]] = []
+        self._at_end: dict[str, list[dict[str, Any]]] = {}
         self._topics: set[str] = set()
 
     def one(self, name: str, /, **params: Any) -> Row | None:
@@ -86,10 +106,13 @@ class Tx:
         return list(map(statement.row, self._answered(self._connection, self._execute(statement, params))))
 
     def ask(self, name: str, /, **params: Any) -> Callable[[], list[Row]]:
-        """Ask now and have all rows later, by calling what is returned: on a network the next question goes along."""
+        """Ask now and have all rows later, also after the commit, by calling what is returned.
+
+        On a network the questions that follow go along.
+        """
         statement = self._database.prepared(name)
-        asked = self._execute(statement, params)
-        return lambda: list(map(statement.row, self._answered(self._connection, asked)))
+        rows = self._database.engine.rows_later(self._connection, self._execute(statement, params))
+        return lambda: list(map(statement.row, rows()))
 
     def run(self, name: str, /, **params: Any) -> None:
         """Run for the effect. Where that saves a round trip, an error of it is met by a later statement."""
@@ -110,6 +133,10 @@ class Tx:
                 self._connection, statement.sql, [statement.bind(dict(params)) for params in rows]
             )
 
+    def at_end(self, name: str, /, **params: Any) -> None:
+        """Insert at the end, before the events, what nothing in this transaction reads again."""
+        self._at_end.setdefault(name, []).append(params)
+
     def where_needed(self, name: str, /, **params: Any) -> list[Row]:
         """Run a statement that only one of the engines needs; nothing on the other."""
         return self.all(name, **params) if self._database.has(name) else []
@@ -129,9 +156,16 @@ class Tx:
             raise stopped
 
     def finish(self) -> None:
-        """The last statements of the transaction: announcements, then the events."""
+        """The last statements of the transaction: announcements, then what was to come at the end, then the events."""
         for topic in sorted(self._topics):
             self.where_needed("announce", topic=topic)
+        rows = [row for each in self._at_end.values() for row in each]
+        together = _TOGETHER.get(tuple(self._at_end), "")
+        if self._database.has(together) and len(rows) == len(self._at_end) and len(self.events) == 1:
+            self.run(together, **{name: value for row in (*rows, *self.events) for name, value in row.items()})
+            return
+        for name, each in self._at_end.items():
+            self.run_many(name, each)
         self.run_many("event_append", self.events)
 
     def _execute(self, statement: _Prepared, params: dict[str, Any]) -> Any:

@@ -7,7 +7,7 @@ sweep, merge or mere time, the task is back in its old place. A task whose respo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from coordinate import inputs, leases, paths
 from coordinate.db.engine import Row, Tx
@@ -18,6 +18,7 @@ from coordinate.flows import asked, ending
 from coordinate.frozen import dataclass, replace
 from coordinate.inbox import asks, deliveries
 from coordinate.records import (
+    Ask,
     Claim,
     Lease,
     OpenedWorktree,
@@ -37,9 +38,12 @@ BLOCKERS_TRIED = 8
 
 @dataclass(frozen=True)
 class Look:
-    """What a look at the queue gave. `more`: a bound was reached, look again. `locked`: others have what is left."""
+    """What a look at the queue gave; the claims are made when they are called for, after the commit.
 
-    claims: list[Claim]
+    `more`: a bound was reached, look again. `locked`: others have what is left.
+    """
+
+    claims: Callable[[], list[Claim]] = list
     more: bool = False
     locked: bool = False
 
@@ -61,7 +65,8 @@ def claim_batch(
 
     The `first` look of a call also brings back what others set aside on a scope that the session itself holds.
     A task whose declared scopes another holds is set aside and passed over. What is due is set right first, in a look
-    of its own. All is bounded: when nothing else came of it, the caller commits and looks again.
+    of its own; mostly nothing is, and the task that stands first is taken at once. All is bounded: when nothing else
+    came of it, the caller commits and looks again.
     """
     queue = claims.queue_of(
         role=role,
@@ -73,18 +78,21 @@ def claim_batch(
         session=session,
     )
     agents.enter(tx, session=session)
-    more, reserved = claims.set_due_right(tx, queue.agent, asked.after_hold)
-    if more:
-        return Look([], more=True)
     looking = _Looking(tx, queue, session, [])
-    if first:
-        looking.bring_back_own(count)
+    at_hand, reserved = claims.take_at_once(tx, queue, count), False
+    if not at_hand:
+        more, reserved = claims.set_due_right(tx, queue.agent, asked.after_hold)
+        if more:
+            return Look(more=True)
+        if first:
+            looking.bring_back_own(count)
     taken: list[Row] = []
     aside, stopped = 0, False
     while len(taken) < count and aside < SET_ASIDE_MAX and not stopped:
+        rows, at_hand = at_hand, []
+        if reserved:
+            rows, reserved = claims.take_reserved(tx, queue, count), False
         # With the lock of the scopes it waits for no ready task: whoever has that row may wait for the lock.
-        rows = claims.take_reserved(tx, queue, count) if reserved else []
-        reserved = False
         rows = rows or claims.take(tx, queue, count - len(taken), wait=wait and not taken and not looking.projects)
         if not rows:
             break
@@ -104,13 +112,13 @@ def claim_batch(
         if blockers:
             aside += len(blockers) + looking.set_aside_ahead(blockers)
     if taken:
-        return Look(_with_responses(tx, claims.claimed(tx, taken, queue.agent, session), queue.agent, session))
+        return Look(_claimed(tx, taken, queue.agent, session))
     # A holder that died, or a human who did not answer in time, may be all that is in the way.
     swept = ending.end_stale(tx, limit=ending.SWEEP_ALONG)[0]
     # Not behind the lock of the scopes: whoever has the row of a task that waits for a human may wait for that lock.
     overdue = [] if looking.projects else asked.expire_asks(tx, limit=ending.SWEEP_ALONG)
     more = stopped or aside > 0 or bool(swept or overdue)
-    return Look([], more=more, locked=not wait and claims.any_locked(tx, queue))
+    return Look(more=more, locked=not wait and claims.any_locked(tx, queue))
 
 
 def claim_task(
@@ -151,7 +159,7 @@ def claim_task(
         raise refused
     assert held is not None
     agent = inputs.agent(agent)
-    return _with_responses(tx, claims.claimed(tx, [held], agent, session), agent, session)[0]
+    return _claimed(tx, [held], agent, session)()[0]
 
 
 @dataclass(frozen=True)
@@ -298,17 +306,20 @@ def _left_to_who_acts(tx: Tx, row: Row, agent: str, session: str | None) -> Row 
     return ask
 
 
-def _with_responses(tx: Tx, taken: list[Claim], agent: str, session: str | None) -> list[Claim]:
-    """Hand what humans were asked about these tasks along with the claims; a response has thereby been handed over."""
-    return [_with_ask(tx, claim, agent, session) for claim in taken]
+def _claimed(tx: Tx, taken: list[Row], agent: str, session: str | None) -> Callable[[], list[Claim]]:
+    """The claims of what was taken, with what humans were asked about it; a response has thereby been handed over."""
+    made = claims.claimed(tx, taken, agent, session)
+    about = [_ask_of(tx, row, agent, session) for row in taken]
+    if not any(about):
+        return made
+    return lambda: [replace(claim, ask=ask) for claim, ask in zip(made(), about, strict=True)]
 
 
-def _with_ask(tx: Tx, claim: Claim, agent: str, session: str | None) -> Claim:
-    """With its ask, or the one that it waited for and that ended unanswered; at its first claim it waited for none."""
-    if claim.task.ask_id is not None:
-        collected = deliveries.collect(tx, ask=claim.task.ask_id, full=True, agent=agent, session=session)
-        return replace(claim, ask=collected)
-    return claim if claim.attempt == 1 else replace(claim, ask=asks.unanswered(tx, claim.task.id))
+def _ask_of(tx: Tx, row: Row, agent: str, session: str | None) -> Ask | None:
+    """Its ask, or the one that it waited for and that ended unanswered; at its first claim it waited for none."""
+    if row.ask_id is not None:
+        return deliveries.collect(tx, ask=row.ask_id, full=True, agent=agent, session=session)
+    return None if row.attempt == 1 else asks.unanswered(tx, row.id)
 
 
 def _take_back_late(tx: Tx, patterns: Sequence[str], *, project: str, caller: leases.Caller) -> None:

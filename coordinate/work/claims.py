@@ -84,6 +84,13 @@ def queue_of(
     return Queue(statement, agent, params)
 
 
+def take_at_once(tx: Tx, queue: Queue, count: int) -> list[Row]:
+    """Take the first ready task, where one is asked for and nothing else comes first: mostly that is all of a claim."""
+    if count > 1 or not queue.indexed:
+        return []
+    return tx.all(queue.statement.replace("next", "at_once"), **queue.params)
+
+
 def take(tx: Tx, queue: Queue, count: int, *, wait: bool = False) -> list[Row]:
     """Take the first ready tasks, in order, but those that others have locked; with `wait` these too, soon or not."""
     if wait:
@@ -216,38 +223,44 @@ def _write_expiry(tx: Tx, row: Row, follow: OnExpiry) -> list[Lease]:
     return scopes
 
 
-def claimed(tx: Tx, rows: list[Row], agent: str, session: str | None) -> list[Claim]:
-    """Open the attempts of tasks that were taken, and write their story; the handles are the fencing tokens."""
-    if not rows:
-        return []
-    opened = [{"task_id": row.id, "attempt": row.attempt, "agent": agent, "session": session} for row in rows]
-    tx.run_many("attempt_open", opened)
+def claimed(tx: Tx, rows: list[Row], agent: str, session: str | None) -> Callable[[], list[Claim]]:
+    """Open the attempts of tasks that were taken, and write their story; the handles are the fencing tokens.
+
+    The claims are made when they are called for, also after the commit: others need not wait for that.
+    """
     move = MOVE["claim"]
     for row in rows:
+        tx.at_end("attempt_open", task_id=row.id, attempt=row.attempt, agent=agent, session=session)
         story.record(
             tx, row, move.action, move.event, agent=agent, attempt=row.attempt, role_boundary=row.role_boundary
         )
     return _claims(tx, rows, agent)
 
 
-def _claims(tx: Tx, rows: list[Row], agent: str) -> list[Claim]:
+def _claims(tx: Tx, rows: list[Row], agent: str) -> Callable[[], list[Claim]]:
     """The claims of what an agent has just got, each with what it depended on, and with all that the agent holds."""
     held = tx.ask("handles_held", agent=agent, limit=HOLDING_MAX)
-    waits: dict[str, list[Dependency]] = {row.id: [] for row in rows}
-    for edge in story.dependency_rows(tx, list(waits)):
-        waits[edge.task_id].append(story.dependency_of(edge))
-    holding = tuple([row.handle for row in held()])
-    return [
-        Claim(
-            f"{row.id}@{row.attempt}",
-            Task(**row._asdict(), depends_on=tuple(each.id for each in waits[row.id])),
-            row.attempt,
-            row.lease_until,
-            tuple(waits[row.id]),
-            holding,
-        )
-        for row in rows
-    ]
+    edges = tx.ask("dependencies_of", ids=[row.id for row in rows])
+
+    def made() -> list[Claim]:
+        waits: dict[str, list[Dependency]] = {row.id: [] for row in rows}
+        for edge in edges():
+            waits[edge.task_id].append(story.dependency_of(edge))
+        holding = tuple([row.handle for row in held()])
+        return [
+            Claim(
+                handle=f"{row.id}@{row.attempt}",
+                task=Task(**row._asdict(), depends_on=tuple([each.id for each in waits[row.id]])),
+                attempt=row.attempt,
+                lease_until=row.lease_until,
+                dependencies=tuple(waits[row.id]),
+                holding=holding,
+                ask=None,
+            )
+            for row in rows
+        ]
+
+    return made
 
 
 def _why_not_claimable(tx: Tx, row: Row) -> CoordinateError:
@@ -392,7 +405,7 @@ def transfer(tx: Tx, *, handle: str | Claim, to: str, lease_seconds: int | None 
         leases.give(tx, task_id, to=to, attempt=row.attempt)
         leases.keep_with_task(tx, task_id, row.lease_until)
     story.record(tx, row, move.action, move.event, agent=agent, attempt=row.attempt, detail=f"{agent}→{to}", to=to)
-    return _claims(tx, [row], to)[0]
+    return _claims(tx, [row], to)()[0]
 
 
 def mine(tx: Tx, *, agent: str = "", limit: int = 100) -> list[HeldTask]:

@@ -70,6 +70,7 @@ from coordinate.db.schema import (
     tasks,
 )
 from coordinate.db.statements import Statements
+from coordinate.shared_statements import EVENT_APPEND
 from coordinate.states import BLOCKED, CANCELLED, DONE, FINAL, IN_PROGRESS, IN_REVIEW, MOVE, TODO
 
 STATEMENTS = Statements("work: tasks, claims, dependencies, review, notes, history")
@@ -145,19 +146,23 @@ _left_to_another = _acted_on(
     != func.coalesce(given_text("session"), given_text("agent"), type_=Text())
 )
 
+
 # The heads of two indexes: asked for the least of all, or whether any is past, Postgres may read all of them.
-_first_expiry = select(t.lease_until).where(_HELD).order_by(t.lease_until).limit(const(1)).scalar_subquery()
-_first_due = (
-    select(t.parked_until).where(t.parked != const("")).order_by(t.parked_until).limit(const(1)).scalar_subquery()
-)
+def _head(moment: ColumnElement[Any], state: ColumnElement[bool]) -> ColumnElement[Any]:
+    return select(moment).where(state).order_by(moment).limit(const(1)).correlate(None).scalar_subquery()
+
+
+_first_expiry = _head(t.lease_until, _HELD)
+_first_due = _head(t.parked_until, t.parked != const(""))
 _reserved_for_me = and_(t.parked == const("reserved"), t.reserved_for == given_text("agent"))
+_any_reserved = exists(select(t.number).where(_reserved_for_me).correlate(None))
 add(
     "queue_due",
     "Whether a lease is past, something set aside is due, or something is reserved for the caller; mostly none is.",
     select(
         (_first_expiry <= now()).label("expired"),
         (_first_due <= now()).label("parked"),
-        exists(select(t.number).where(_reserved_for_me)).label("reserved"),
+        _any_reserved.label("reserved"),
     ),
 )
 _spent = t.expiries + const(1) >= t.max_attempts
@@ -261,17 +266,19 @@ def _claim(
     one: bool = False,
     wait: bool = False,
     ready: ColumnElement[bool] = _READY,
+    unless: ColumnElement[bool] | None = None,
     **more: Any,
 ) -> Update:
     """Check and change at once: the head of the queue, locked (or skipped where somebody else is at it), is taken.
 
-    `one`: Postgres knows that it is a single task, and will never sort a queue for it, however large.
+    `one`: Postgres knows that it is a single task, and will never sort a queue for it, however large. `unless`: where
+    that holds, it looks for no role, and so at no task.
     """
-    role = [t.role_boundary == given_text("role")]
+    role = given_text("role") if unless is None else case((unless, const(None)), else_=given_text("role"))
     project = [t.project == given_text("project")] if by_project else []
     picked = (
         select(t.id)
-        .where(*role, *project, ready, ~_left_to_another)
+        .where(t.role_boundary == role, *project, ready, ~_left_to_another)
         .order_by(*_QUEUE_ORDER)
         .limit(const(1) if one else given_integer("limit"))
         .with_for_update(skip_locked=not wait)
@@ -280,6 +287,19 @@ def _claim(
     return update(tasks).where(one_of(t.id, picked), _named(ready)).values(**_claimed, **more).returning(*_TASK)
 
 
+_any_own_aside = exists(
+    select(leases.c.id)
+    .join(tasks, and_(t.parked_on == leases.c.id, t.parked == const("scope")))
+    .where(leases.c.session_id == given_text("session"), leases.c.released_at.is_(None))
+    .correlate(None)
+)
+_comes_first = or_(_first_expiry <= now(), _first_due <= now(), _any_reserved, _any_own_aside)
+add(
+    "claim_at_once",
+    "Take the first ready task of a role, unless something is due, reserved, or set aside on what the caller holds.",
+    _claim(one=True, unless=_comes_first),
+)
+add("claim_at_once_project", "The same in one project.", _claim(by_project=True, one=True, unless=_comes_first))
 add("claim_next", "Take the first ready task of a role.", _claim(one=True))
 add("claim_next_project", "Take the first ready task of a role in one project.", _claim(by_project=True, one=True))
 add("claim_next_many", "Take the first ready tasks of a role.", _claim())
@@ -394,17 +414,14 @@ add(
     .where(one_of(t.id, _as_seen), _named(_READY))
     .values(parked=const("scope"), parked_until=given_instant("parked_until"), parked_on=given_integer("lease_id")),
 )
-add(
-    "attempt_open",
-    "The attempt that a claim opens: its number is the fencing token.",
-    insert(attempts).values(
-        task_id=given_text("task_id"),
-        attempt=given_integer("attempt"),
-        agent=given_text("agent"),
-        session_id=given_text("session"),
-        started_at=now(),
-    ),
+_attempt_open = insert(attempts).values(
+    task_id=given_text("task_id"),
+    attempt=given_integer("attempt"),
+    agent=given_text("agent"),
+    session_id=given_text("session"),
+    started_at=now(),
 )
+add("attempt_open", "The attempt that a claim opens: its number is the fencing token.", _attempt_open)
 add(
     "attempt_close",
     "End the open attempt of a task; the answer says whose it was.",
@@ -910,17 +927,31 @@ add(
     .order_by(notes.c.id.desc())
     .limit(given_integer("limit")),
 )
-add(
-    "history_insert",
-    "What happened to a task.",
-    insert(history).values(
+_history_insert = (
+    insert(history)
+    .inline()
+    .values(
         task_id=given_text("task_id"),
         agent=given_text("agent"),
         action=given_text("action"),
         attempt=given_integer("attempt"),
         detail=given_text("detail"),
         created_at=now(),
-    ),
+    )
+)
+add("history_insert", "What happened to a task.", _history_insert)
+_told = EVENT_APPEND.add_cte(_history_insert.cte("told"))
+add(
+    "change_told",
+    "What happened to a task, and its event: the end of most changes.",
+    _told,
+    only="postgresql",
+)
+add(
+    "claim_told",
+    "The same with the attempt that a claim opens: the end of a claim.",
+    _told.add_cte(_attempt_open.cte("opened")),
+    only="postgresql",
 )
 add(
     "history_of",

@@ -26,7 +26,7 @@ def record(
 
     The event's payload values are texts, and empty ones are left out, as its readers expect.
     """
-    tx.run("history_insert", task_id=row.id, agent=agent, action=action, attempt=attempt, detail=detail)
+    tx.at_end("history_insert", task_id=row.id, agent=agent, action=action, attempt=attempt, detail=detail)
     who = {"agent": agent} if to is None else {"agent": to, "from_agent": agent}
     said = _payload(row, **who, attempt=attempt, **payload)
     events.append(tx, event_type, said, project=row.project, agent=agent, ref=row.id)

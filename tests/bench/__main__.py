@@ -176,16 +176,15 @@ class Driver:
         run = self.connection.execute
         run("BEGIN IMMEDIATE")
         run("PRAGMA schema_version").fetchone()
-        run(self.sql["queue_due"], {"agent": "bench"}).fetchone()
-        taken = {"role": "worker", "limit": 1, "lease_seconds": None, "agent": "bench", "session": None}
-        row = run(self.sql["claim_next"], taken).fetchall()[0]
+        taken = {"role": "worker", "lease_seconds": None, "agent": "bench", "session": None}
+        row = run(self.sql["claim_at_once"], taken).fetchall()[0]
         task, attempt = row[0], row[12]
+        run(self.sql["handles_held"], {"agent": "bench", "limit": 20}).fetchall()
+        run(self.sql["dependencies_of"], {"ids": f'["{task}"]'}).fetchall()
         opened = {"task_id": task, "attempt": attempt, "agent": "bench", "session": None}
         run(self.sql["attempt_open"], opened)
         told = {"task_id": task, "agent": "bench", "action": "CLAIM", "attempt": attempt, "detail": ""}
         run(self.sql["history_insert"], told)
-        run(self.sql["handles_held"], {"agent": "bench", "limit": 20}).fetchall()
-        run(self.sql["dependencies_of"], {"ids": f'["{task}"]'}).fetchall()
         event = {
             "event_type": "task.claimed",
             "payload": '{"task_id":"TASK-1","title":"Waiting","project":"default","priority":"100","agent":"bench"}',

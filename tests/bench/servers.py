@@ -116,8 +116,8 @@ def drained(url: str, *, tasks: int, drained: int, patience: float = 180.0) -> F
 
 def buffers_of_a_claim(url: str) -> int:
     engine = Postgres(url)
-    sql, bind = engine.binder(engine.library["claim_next"])
-    taken: dict[str, Any] = {"role": "worker", "limit": 1, "lease_seconds": None, "agent": "x", "session": None}
+    sql, bind = engine.binder(engine.library["claim_at_once"])
+    taken: dict[str, Any] = {"role": "worker", "lease_seconds": None, "agent": "x", "session": None}
     with psycopg.connect(url) as connection:
         cursor = psycopg.RawCursor(connection)
         for _ in range(2):  # the first finds what is dead, and marks it

@@ -156,7 +156,7 @@ def _as_threads(path: str, count: int, seconds: float) -> Lives:
 
 def _claims(c: coordinate.Coordinator, agent: str, barrier: Any, seconds: float) -> tuple[list[float], int]:
     took, failed = [], 0
-    c.stats()
+    c.claim_next(role="worker", agent=agent)  # its statements are read and prepared, on either side
     barrier.wait()
     until = time.monotonic() + seconds
     while (began := time.monotonic()) < until:

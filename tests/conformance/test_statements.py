@@ -160,6 +160,9 @@ def plan_of(url: str, name: str) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "index"),
     [
+        ("claim_at_once", "idx_tasks_claim"),
+        ("claim_at_once", "idx_tasks_lease"),
+        ("claim_at_once_project", "idx_tasks_claim_project"),
         ("claim_next", "idx_tasks_claim"),
         ("claim_next_project", "idx_tasks_claim_project"),
         ("claim_next_many", "idx_tasks_claim"),
@@ -194,7 +197,15 @@ def test_the_hot_statements_walk_their_index_though_nobody_counted_what_is_held(
         text = "\n".join(plan_of(crowd, name))
         assert re.search(r"\bidx_tasks_lease\b", text), text
         assert not re.search(r"\bSort\b|TEMP B-TREE|idx_tasks_(session|holder)", text), text
-    for name in ("claim_next", "claim_task", "claim_renew", "claim_complete", "task_approve", "queue_take_back"):
+    for name in (
+        "claim_at_once",
+        "claim_next",
+        "claim_task",
+        "claim_renew",
+        "claim_complete",
+        "task_approve",
+        "queue_take_back",
+    ):
         text = "\n".join(plan_of(crowd, name))  # the row that was picked, or told, is found by its id
         assert re.search(r"\bpk_tasks\b" if engine == "postgresql" else "INDEX sqlite_autoindex_tasks_1", text), text
         assert not re.search(r"idx_tasks_(session|holder|review|claim_project)", text), text

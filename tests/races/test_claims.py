@@ -24,9 +24,12 @@ pytestmark = pytest.mark.race
 
 # What decides a claim: the status is looked at; on Postgres also a candidate's row is locked (skipped where somebody is
 # at it) and looked at again. There the second half alone is taken away, and only a true race shows it.
+BLIND = r"tasks\.status( \|\| '')? = 'TODO' AND "
+UNGUARDED = (r" FOR UPDATE SKIP LOCKED", r"(?<=FROM picked\)\)) AND .*(?= RETURNING)")
+CLAIMS = ("claim_at_once", "claim_next")
 UNGUARDED_CLAIM = {
-    "sqlite": arena.cut("claim_next", r"tasks\.status( \|\| '')? = 'TODO' AND "),
-    "postgresql": arena.cut("claim_next", r" FOR UPDATE SKIP LOCKED", r"(?<=FROM picked\)\)) AND .*(?= RETURNING)"),
+    "sqlite": arena.together(*(arena.cut(name, BLIND) for name in CLAIMS)),
+    "postgresql": arena.together(*(arena.cut(name, *UNGUARDED) for name in CLAIMS)),
 }
 
 
@@ -318,7 +321,7 @@ def play_pause(url: str, weakness: Weakness | None = None) -> None:
         ask = Tx.all
 
         def pausing(self: Tx, name: str, /, **params: Any) -> Any:
-            if name == "claim_next":
+            if name == "claim_at_once":
                 looked.set()
                 claimed.wait(0.7 if weakness is None or not is_postgres(url) else 10)
             return ask(self, name, **params)
@@ -355,7 +358,7 @@ def test_a_claim_that_trusts_its_earlier_look_is_noticed(board_url: str) -> None
     with arena.setting_up(board_url) as c:
         arena.dispatch_many(c, 1)
     with pytest.raises(AssertionError):
-        play_pause(board_url, arena.cut("claim_next", r"tasks\.status( \|\| '')? = 'TODO' AND "))
+        play_pause(board_url, arena.together(*(arena.cut(name, BLIND) for name in CLAIMS)))
 
 
 def test_a_task_seen_free_and_claimed_by_another_meanwhile_is_refused(board_url: str) -> None:

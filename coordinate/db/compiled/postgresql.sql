@@ -108,11 +108,10 @@ WHERE counters.kind = :kind;
 -- why: One line of the log. The last statement of its transaction, so that the order of events follows the row locks.
 -- takes: event_type text, payload json, ttl_seconds integer, project text, agent text, ref text, message text, folded
 --   text
--- gives: id integer
+-- gives: nothing
 INSERT INTO events (created_at, event_type, payload, ttl_seconds, project, agent, ref, message, folded) VALUES ((SELECT
     date_trunc('milliseconds', clock_timestamp())), :event_type, :payload::JSON, :ttl_seconds, :project, :agent, :ref,
-    :message, :folded)
-RETURNING events.id;
+    :message, :folded);
 
 -- name: events_number
 -- why: Give positions to what was committed since the last time. NULL: somebody else is at it, or this is a standby.
@@ -834,6 +833,113 @@ UPDATE tasks SET parked=CASE WHEN (tasks.not_before > (SELECT date_trunc('millis
 WHERE tasks.id = :task_id AND (tasks.parked || '' = 'scope' OR tasks.parked || '' != '' AND tasks.parked_until <=
     (SELECT date_trunc('milliseconds', clock_timestamp())))
 RETURNING tasks.id;
+
+-- name: claim_at_once
+-- why: Take the first ready task of a role, unless something is due, reserved, or set aside on what the caller holds.
+-- takes: agent text, session text, lease_seconds integer, role text
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant, scoped boolean, parked_on integer, ask_id text
+WITH picked AS
+(SELECT tasks.id AS id
+FROM tasks
+WHERE tasks.role_boundary = CASE WHEN ((SELECT tasks.lease_until
+FROM tasks
+WHERE tasks.status = 'IN_PROGRESS'
+ORDER BY tasks.lease_until
+
+LIMIT 1) <= (SELECT date_trunc('milliseconds', clock_timestamp())) OR (SELECT tasks.parked_until
+FROM tasks
+WHERE tasks.parked != ''
+ORDER BY tasks.parked_until
+
+LIMIT 1) <= (SELECT date_trunc('milliseconds', clock_timestamp())) OR (EXISTS (SELECT tasks.number
+FROM tasks
+WHERE tasks.parked = 'reserved' AND tasks.reserved_for = :agent)) OR (EXISTS (SELECT leases.id
+FROM leases JOIN tasks ON tasks.parked_on = leases.id AND tasks.parked = 'scope'
+WHERE leases.session_id = :session AND leases.released_at IS NULL))) THEN NULL ELSE :role END AND tasks.status = 'TODO'
+    AND tasks.unmet_dependencies = 0 AND tasks.parked = '' AND NOT (tasks.ask_id IS NOT NULL AND (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
+    clock_timestamp())) AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
+ORDER BY tasks.priority, tasks.created_at, tasks.number
+
+LIMIT 1 FOR UPDATE SKIP LOCKED)
+UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:session, lease_until=(SELECT
+    date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
+    (SELECT projects.lease_seconds
+FROM projects
+WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN tasks.scoped THEN
+    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+FROM projects
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
+    :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
+    ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
+WHERE tasks.id = ANY (ARRAY(SELECT picked.id
+FROM picked)) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = ''
+RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
+    tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
+    tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
+    tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
+
+-- name: claim_at_once_project
+-- why: The same in one project.
+-- takes: agent text, session text, lease_seconds integer, role text, project text
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant, scoped boolean, parked_on integer, ask_id text
+WITH picked AS
+(SELECT tasks.id AS id
+FROM tasks
+WHERE tasks.role_boundary = CASE WHEN ((SELECT tasks.lease_until
+FROM tasks
+WHERE tasks.status = 'IN_PROGRESS'
+ORDER BY tasks.lease_until
+
+LIMIT 1) <= (SELECT date_trunc('milliseconds', clock_timestamp())) OR (SELECT tasks.parked_until
+FROM tasks
+WHERE tasks.parked != ''
+ORDER BY tasks.parked_until
+
+LIMIT 1) <= (SELECT date_trunc('milliseconds', clock_timestamp())) OR (EXISTS (SELECT tasks.number
+FROM tasks
+WHERE tasks.parked = 'reserved' AND tasks.reserved_for = :agent)) OR (EXISTS (SELECT leases.id
+FROM leases JOIN tasks ON tasks.parked_on = leases.id AND tasks.parked = 'scope'
+WHERE leases.session_id = :session AND leases.released_at IS NULL))) THEN NULL ELSE :role END AND tasks.project =
+    :project AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' AND NOT (tasks.ask_id IS
+    NOT NULL AND (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
+    clock_timestamp())) AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
+ORDER BY tasks.priority, tasks.created_at, tasks.number
+
+LIMIT 1 FOR UPDATE SKIP LOCKED)
+UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:session, lease_until=(SELECT
+    date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
+    (SELECT projects.lease_seconds
+FROM projects
+WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN tasks.scoped THEN
+    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+FROM projects
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
+    :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
+    ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
+WHERE tasks.id = ANY (ARRAY(SELECT picked.id
+FROM picked)) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = ''
+RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
+    tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
+    tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
+    tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
+    tasks.scoped, tasks.parked_on, tasks.ask_id;
 
 -- name: claim_next
 -- why: Take the first ready task of a role.
@@ -2182,10 +2288,36 @@ LIMIT :limit;
 -- name: history_insert
 -- why: What happened to a task.
 -- takes: task_id text, agent text, action text, attempt integer, detail text
--- gives: id integer
+-- gives: nothing
 INSERT INTO history (task_id, agent, action, attempt, detail, created_at) VALUES (:task_id, :agent, :action, :attempt,
-    :detail, (SELECT date_trunc('milliseconds', clock_timestamp())))
-RETURNING history.id;
+    :detail, (SELECT date_trunc('milliseconds', clock_timestamp())));
+
+-- name: change_told
+-- why: What happened to a task, and its event: the end of most changes.
+-- takes: event_type text, payload json, ttl_seconds integer, project text, agent text, ref text, message text, folded
+--   text, task_id text, action text, attempt integer, detail text
+-- gives: nothing
+WITH told AS
+(INSERT INTO history (task_id, agent, action, attempt, detail, created_at) VALUES (:task_id, :agent, :action, :attempt,
+    :detail, (SELECT date_trunc('milliseconds', clock_timestamp()))))
+INSERT INTO events (created_at, event_type, payload, ttl_seconds, project, agent, ref, message, folded) VALUES ((SELECT
+    date_trunc('milliseconds', clock_timestamp())), :event_type, :payload::JSON, :ttl_seconds, :project, :agent, :ref,
+    :message, :folded);
+
+-- name: claim_told
+-- why: The same with the attempt that a claim opens: the end of a claim.
+-- takes: event_type text, payload json, ttl_seconds integer, project text, agent text, ref text, message text, folded
+--   text, task_id text, action text, attempt integer, detail text, session text
+-- gives: nothing
+WITH told AS
+(INSERT INTO history (task_id, agent, action, attempt, detail, created_at) VALUES (:task_id, :agent, :action, :attempt,
+    :detail, (SELECT date_trunc('milliseconds', clock_timestamp())))),
+opened AS
+(INSERT INTO attempts (task_id, attempt, agent, session_id, started_at) VALUES (:task_id, :attempt, :agent, :session,
+    (SELECT date_trunc('milliseconds', clock_timestamp()))))
+INSERT INTO events (created_at, event_type, payload, ttl_seconds, project, agent, ref, message, folded) VALUES ((SELECT
+    date_trunc('milliseconds', clock_timestamp())), :event_type, :payload::JSON, :ttl_seconds, :project, :agent, :ref,
+    :message, :folded);
 
 -- name: history_of
 -- why: The newest history of a task; `before` pages back.

@@ -786,6 +786,109 @@ WHERE tasks.id = :task_id AND (tasks.parked || '' = 'scope' OR tasks.parked || '
     strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 RETURNING id;
 
+-- name: claim_at_once
+-- why: Take the first ready task of a role, unless something is due, reserved, or set aside on what the caller holds.
+-- takes: agent text, session text, lease_seconds integer, role text
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant, scoped boolean, parked_on integer, ask_id text
+WITH picked AS
+(SELECT tasks.id AS id
+FROM tasks
+WHERE tasks.role_boundary = CASE WHEN ((SELECT tasks.lease_until
+FROM tasks
+WHERE tasks.status = 'IN_PROGRESS'
+ORDER BY tasks.lease_until
+
+LIMIT 1) <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') OR (SELECT tasks.parked_until
+FROM tasks
+WHERE tasks.parked != ''
+ORDER BY tasks.parked_until
+
+LIMIT 1) <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') OR (EXISTS (SELECT tasks.number
+FROM tasks
+WHERE tasks.parked = 'reserved' AND tasks.reserved_for = :agent)) OR (EXISTS (SELECT leases.id
+FROM leases JOIN tasks ON tasks.parked_on = leases.id AND tasks.parked = 'scope'
+WHERE leases.session_id = :session AND leases.released_at IS NULL))) THEN NULL ELSE :role END AND tasks.status = 'TODO'
+    AND tasks.unmet_dependencies = 0 AND tasks.parked = '' AND NOT (tasks.ask_id IS NOT NULL AND (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now') AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
+ORDER BY tasks.priority, tasks.created_at, tasks.number
+
+LIMIT 1)
+UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:session,
+    lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds AS BIGINT), (SELECT
+    projects.lease_seconds
+FROM projects
+WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=CASE WHEN tasks.scoped THEN
+    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+FROM projects
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
+    :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
+    ELSE strftime('%Y-%m-%dT%H:%M:%fZ', 'now') END
+WHERE tasks.id IN (SELECT picked.id
+FROM picked) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = ''
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at, scoped, parked_on, ask_id;
+
+-- name: claim_at_once_project
+-- why: The same in one project.
+-- takes: agent text, session text, lease_seconds integer, role text, project text
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant, scoped boolean, parked_on integer, ask_id text
+WITH picked AS
+(SELECT tasks.id AS id
+FROM tasks
+WHERE tasks.role_boundary = CASE WHEN ((SELECT tasks.lease_until
+FROM tasks
+WHERE tasks.status = 'IN_PROGRESS'
+ORDER BY tasks.lease_until
+
+LIMIT 1) <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') OR (SELECT tasks.parked_until
+FROM tasks
+WHERE tasks.parked != ''
+ORDER BY tasks.parked_until
+
+LIMIT 1) <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') OR (EXISTS (SELECT tasks.number
+FROM tasks
+WHERE tasks.parked = 'reserved' AND tasks.reserved_for = :agent)) OR (EXISTS (SELECT leases.id
+FROM leases JOIN tasks ON tasks.parked_on = leases.id AND tasks.parked = 'scope'
+WHERE leases.session_id = :session AND leases.released_at IS NULL))) THEN NULL ELSE :role END AND tasks.project =
+    :project AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' AND NOT (tasks.ask_id IS
+    NOT NULL AND (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now') AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
+ORDER BY tasks.priority, tasks.created_at, tasks.number
+
+LIMIT 1)
+UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:session,
+    lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds AS BIGINT), (SELECT
+    projects.lease_seconds
+FROM projects
+WHERE projects.name = tasks.project), 900)) || ' seconds'), lease_seconds=CASE WHEN tasks.scoped THEN
+    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+FROM projects
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
+    :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
+    ELSE strftime('%Y-%m-%dT%H:%M:%fZ', 'now') END
+WHERE tasks.id IN (SELECT picked.id
+FROM picked) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = ''
+RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
+    lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
+    reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
+    updated_at, finished_at, scoped, parked_on, ask_id;
+
 -- name: claim_next
 -- why: Take the first ready task of a role.
 -- takes: agent text, session text, lease_seconds integer, role text
