@@ -240,7 +240,8 @@ def claimed(tx: Tx, rows: list[Row], agent: str, session: str | None) -> Callabl
 def _claims(tx: Tx, rows: list[Row], agent: str) -> Callable[[], list[Claim]]:
     """The claims of what an agent has just got, each with what it depended on, and with all that the agent holds."""
     held = tx.ask("handles_held", agent=agent, limit=HOLDING_MAX)
-    edges = tx.ask("dependencies_of", ids=[row.id for row in rows])
+    depend = [row.id for row in rows if row.depends]
+    edges = tx.ask("dependencies_of", ids=depend) if depend else list
 
     def made() -> list[Claim]:
         waits: dict[str, list[Dependency]] = {row.id: [] for row in rows}
@@ -250,7 +251,7 @@ def _claims(tx: Tx, rows: list[Row], agent: str) -> Callable[[], list[Claim]]:
         return [
             Claim(
                 handle=f"{row.id}@{row.attempt}",
-                task=Task(**row._asdict(), depends_on=tuple([each.id for each in waits[row.id]])),
+                task=_task_of(row, waits[row.id]),
                 attempt=row.attempt,
                 lease_until=row.lease_until,
                 dependencies=tuple(waits[row.id]),
@@ -261,6 +262,12 @@ def _claims(tx: Tx, rows: list[Row], agent: str) -> Callable[[], list[Claim]]:
         ]
 
     return made
+
+
+def _task_of(row: Row, waits: list[Dependency]) -> Task:
+    values = row._asdict()
+    del values["depends"]
+    return Task(**values, depends_on=tuple([each.id for each in waits]))
 
 
 def _why_not_claimable(tx: Tx, row: Row) -> CoordinateError:

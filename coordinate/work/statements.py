@@ -82,6 +82,8 @@ MAX_ATTEMPTS = 5
 t = tasks.c
 edge = task_dependencies.c
 _TASK = tuple(column for column in tasks.c if column.name != "folded")
+# With a claim comes what the task depended on; most depend on nothing, and then nobody asks.
+_TAKEN = (*_TASK, exists(select(edge.task_id).where(edge.task_id == t.id).correlate(tasks)).label("depends"))
 _ATTEMPT = tuple(column for column in attempts.c if column.name != "told_at")
 _QUEUE_ORDER = (t.priority, t.created_at, t.number)
 _THIS = t.id == given_text("task_id")
@@ -284,7 +286,7 @@ def _claim(
         .with_for_update(skip_locked=not wait)
         .cte("picked")
     )
-    return update(tasks).where(one_of(t.id, picked), _named(ready)).values(**_claimed, **more).returning(*_TASK)
+    return update(tasks).where(one_of(t.id, picked), _named(ready)).values(**_claimed, **more).returning(*_TAKEN)
 
 
 _any_own_aside = exists(
@@ -351,12 +353,12 @@ for _name, _by_project in (("", False), ("_project", True)):
 add(
     "claim_task",
     "Take one task by name, if it is ready, or reserved for the caller.",
-    update(tasks).where(_THIS, _named(or_(_READY, _mine_to_take))).values(**_claimed, **_not_parked).returning(*_TASK),
+    update(tasks).where(_THIS, _named(or_(_READY, _mine_to_take))).values(**_claimed, **_not_parked).returning(*_TAKEN),
 )
 add(
     "claim_scoped",
     "The rest of a claim, once its scopes are free: one that is set aside instead was never touched.",
-    update(tasks).where(_THIS).values(lease_seconds=_lease, updated_at=now()).returning(*_TASK),
+    update(tasks).where(_THIS).values(lease_seconds=_lease, updated_at=now()).returning(*_TAKEN),
 )
 _of_project = t.project == given_text("project")
 for _name, _more in (("", []), ("_project", [_of_project])):
@@ -511,7 +513,7 @@ add(
         attempt=t.attempt + const(1),
         **_CHANGED,
     )
-    .returning(*_TASK),
+    .returning(*_TAKEN),
 )
 
 # --- one task, looked at or locked ------------------------------------------------------------------------------------

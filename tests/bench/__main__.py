@@ -139,7 +139,7 @@ def _on_server(name: str, place: Callable[[str], str], options: argparse.Namespa
         case "peers":
             yield from peers.on_server(place, rounds=options.rounds, each=options.claims // 20)
         case "claims":
-            yield servers.claims(place("claims"), clients=50, rounds=options.rounds, seconds=options.seconds)
+            yield servers.claims(place, clients=50, rounds=options.rounds, seconds=options.seconds)
         case "drain":
             yield servers.drained(place("drain"), tasks=options.tasks, drained=options.tasks * 2 // 5)
 

@@ -1,8 +1,14 @@
-"""Postgres: what a claim costs beside the same rows in one statement, and what a drained queue leaves behind."""
+"""Postgres: what a claim costs beside the same work in one statement, and what a drained queue leaves behind."""
 
 from __future__ import annotations
 
-import threading
+import math
+import multiprocessing
+import os
+import re
+import shutil
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,75 +19,116 @@ import coordinate
 from coordinate.db.dialect import Postgres
 from tests.bench.boards import fill_waiting
 from tests.bench.rounds import Figure, in_turns
+from tests.postgres import Unavailable, local_binaries, wheel_binaries
 
+WAITING = 60_000
 WARM = 12
+FORK = multiprocessing.get_context("fork")
 
-# One round trip and one transaction for the whole claim: what is taken, its attempt, its history and its event.
-FUSED = """
-WITH picked AS (
-  SELECT id FROM tasks WHERE role_boundary = 'worker' AND status = 'TODO' AND unmet_dependencies = 0 AND parked = ''
-  ORDER BY priority, created_at, number LIMIT 1 FOR UPDATE SKIP LOCKED
-), taken AS (
-  UPDATE tasks SET status = 'IN_PROGRESS', assigned_agent = %(agent)s, attempt = attempt + 1, lease_seconds = 900,
-    lease_until = clock_timestamp() + interval '15 minutes', revision = revision + 1, updated_at = clock_timestamp()
-  WHERE id = (SELECT id FROM picked) RETURNING id, attempt
+# What a claim reads and writes, all of it, in one statement and one transaction: ours, with what follows as CTEs.
+SAME_WORK = """
+WITH taken AS ({claim}
 ), opened AS (
-  INSERT INTO attempts (task_id, attempt, agent, started_at) SELECT id, attempt, %(agent)s, clock_timestamp() FROM taken
+  INSERT INTO attempts (task_id, attempt, agent, session_id, started_at)
+  SELECT id, attempt, assigned_agent, session_id, updated_at FROM taken
 ), told AS (
   INSERT INTO history (task_id, agent, action, attempt, detail, created_at)
-  SELECT id, %(agent)s, 'CLAIM', attempt, '', clock_timestamp() FROM taken
+  SELECT id, assigned_agent, 'CLAIM', attempt, '', updated_at FROM taken
 ), said AS (
   INSERT INTO events (created_at, event_type, payload, ttl_seconds, project, agent, ref, message, folded)
-  SELECT clock_timestamp(), 'task.claimed', '{}', 259200, 'default', %(agent)s, id, '', '' FROM taken
+  SELECT updated_at, 'task.claimed', json_build_object('task_id', id, 'title', title, 'project', project,
+    'priority', priority::text, 'agent', assigned_agent, 'attempt', attempt::text, 'role_boundary', role_boundary),
+    259200, project, assigned_agent, id, '', lower(concat_ws(' ', id, title, project, priority, assigned_agent))
+  FROM taken
 )
-SELECT id, attempt FROM taken
+SELECT taken.*, ARRAY({held}) FROM taken;
 """
 
 
-def claims(url: str, *, clients: int, rounds: int, seconds: float) -> Figure:
-    """Claims a second of so many clients, against the same rows written by one fused statement without any check."""
-    coordinate.connect(url, create=True).close()
-    fill_waiting(url, 200_000)
-    c = coordinate.connect(url, agent="bench")
+def claims(place: Callable[[str], str], *, clients: int, rounds: int, seconds: float) -> Figure:
+    """Claims a second of so many processes, against pgbench with as many clients that do the same in one statement.
 
-    def ours(agent: str) -> Callable[[], object]:
-        return lambda: c.claim_next(role="worker", agent=agent)
+    Each side has a fresh board in each round.
+    """
+    count = 0
 
-    def fused(agent: str) -> Callable[[], object]:
-        connection = psycopg.connect(url, autocommit=True)
-        return lambda: connection.execute(FUSED, {"agent": agent}).fetchone()
+    def board() -> str:
+        nonlocal count
+        count += 1
+        url = place(f"claims_{count}")
+        coordinate.connect(url, create=True).close()
+        fill_waiting(url, WAITING)
+        return url
 
-    figure = in_turns(
-        f"claims/s of {clients} clients, Postgres: ours / one fused statement",
-        lambda: _together(ours, clients, seconds),
-        lambda: _together(fused, clients, seconds),
+    return in_turns(
+        f"claims/s of {clients} clients, Postgres: ours / pgbench, one statement",
+        lambda: _as_processes(board(), clients, seconds),
+        lambda: _as_pgbench(board(), clients, seconds),
         rounds=rounds,
         aim=0.85,
     )
-    c.close()
-    return figure
 
 
-def _together(client: Callable[[str], Callable[[], object]], clients: int, seconds: float) -> float:
-    acts = [client(f"agent-{number}") for number in range(clients)]
-    done = [0] * clients
-    barrier = threading.Barrier(clients)
+def _as_processes(url: str, clients: int, seconds: float) -> float:
+    barrier, told = FORK.Barrier(clients, timeout=300), FORK.SimpleQueue()
 
     def live(number: int) -> None:
-        for _ in range(WARM):  # connected, and its statements prepared
-            acts[number]()
-        barrier.wait()
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            acts[number]()
-            done[number] += 1
+        done = 0
+        with coordinate.connect(url, agent=f"agent-{number}") as c:
+            for _ in range(WARM):  # connected, and its statements prepared
+                c.claim_next(role="worker")
+            barrier.wait()
+            until = time.monotonic() + seconds
+            while time.monotonic() < until:
+                c.claim_next(role="worker")
+                done += 1
+        told.put(done)
 
-    threads = [threading.Thread(target=live, args=(number,)) for number in range(clients)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return sum(done) / seconds
+    processes = [FORK.Process(target=live, args=(number,), daemon=True) for number in range(clients)]
+    for process in processes:
+        process.start()
+    done = sum(told.get() for _ in processes)
+    for process in processes:
+        process.join()
+    return done / seconds
+
+
+def _as_pgbench(url: str, clients: int, seconds: float) -> float:
+    library = Postgres(url).library
+    given = {
+        "role": "'worker'",
+        "agent": "'agent-' || :client_id",
+        "session": "NULL",
+        "lease_seconds": "NULL",
+        "limit": "20",
+    }
+
+    def fill(sql: str) -> str:
+        return re.sub(r"(?<!:):([a-z_]+)", lambda found: f"({given[found[1]]})", sql)
+
+    work = SAME_WORK.format(claim=fill(library["claim_at_once"].sql), held=fill(library["handles_held"].sql))
+    with tempfile.NamedTemporaryFile("w", suffix=".sql", encoding="utf-8") as script:
+        script.write(work)
+        script.flush()
+        options = [
+            "--no-vacuum",
+            "--protocol=prepared",
+            f"--client={clients}",
+            "--jobs=2",
+            f"--time={math.ceil(seconds)}",
+        ]
+        command = [_pgbench(), *options, f"--file={script.name}", url]
+        ran = subprocess.run(command, check=True, capture_output=True, text=True)
+    (pace,) = re.findall(r"^tps = ([0-9.]+)", ran.stdout, re.MULTILINE)
+    return float(pace)
+
+
+def _pgbench() -> str:
+    folders = [folder for folder in (local_binaries(), wheel_binaries()) if folder is not None]
+    found = shutil.which("pgbench", path=os.pathsep.join([os.environ["PATH"], *map(str, folders)]))
+    if found is None:
+        raise Unavailable("pgbench is not to be found: it comes with Postgres, or with the extra test")
+    return found
 
 
 def drained(url: str, *, tasks: int, drained: int, patience: float = 180.0) -> Figure:

@@ -842,7 +842,7 @@ RETURNING tasks.id;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -885,7 +885,9 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on, tasks.ask_id;
+    tasks.scoped, tasks.parked_on, tasks.ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_dependencies.task_id = tasks.id) AS depends;
 
 -- name: claim_at_once_project
 -- why: The same in one project.
@@ -895,7 +897,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -939,7 +941,9 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on, tasks.ask_id;
+    tasks.scoped, tasks.parked_on, tasks.ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_dependencies.task_id = tasks.id) AS depends;
 
 -- name: claim_next
 -- why: Take the first ready task of a role.
@@ -949,7 +953,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -978,7 +982,9 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on, tasks.ask_id;
+    tasks.scoped, tasks.parked_on, tasks.ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_dependencies.task_id = tasks.id) AS depends;
 
 -- name: claim_next_project
 -- why: Take the first ready task of a role in one project.
@@ -988,7 +994,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -1017,7 +1023,9 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on, tasks.ask_id;
+    tasks.scoped, tasks.parked_on, tasks.ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_dependencies.task_id = tasks.id) AS depends;
 
 -- name: claim_next_many
 -- why: Take the first ready tasks of a role.
@@ -1027,7 +1035,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -1056,7 +1064,9 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on, tasks.ask_id;
+    tasks.scoped, tasks.parked_on, tasks.ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_dependencies.task_id = tasks.id) AS depends;
 
 -- name: claim_next_project_many
 -- why: Take the first ready tasks of a role in one project.
@@ -1066,7 +1076,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -1095,7 +1105,9 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on, tasks.ask_id;
+    tasks.scoped, tasks.parked_on, tasks.ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_dependencies.task_id = tasks.id) AS depends;
 
 -- name: claim_next_wait
 -- why: One more look that waits for rows others have locked: they may let go of them.
@@ -1105,7 +1117,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -1134,7 +1146,9 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on, tasks.ask_id;
+    tasks.scoped, tasks.parked_on, tasks.ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_dependencies.task_id = tasks.id) AS depends;
 
 -- name: claim_next_project_wait
 -- why: The same in one project.
@@ -1144,7 +1158,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -1173,7 +1187,9 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on, tasks.ask_id;
+    tasks.scoped, tasks.parked_on, tasks.ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_dependencies.task_id = tasks.id) AS depends;
 
 -- name: claim_next_seen
 -- why: Whether a ready task is there although none was to be had: somebody has it locked.
@@ -1217,7 +1233,7 @@ SELECT set_config('lock_timeout', :patience, true) AS patience;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -1246,7 +1262,9 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on, tasks.ask_id;
+    tasks.scoped, tasks.parked_on, tasks.ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_dependencies.task_id = tasks.id) AS depends;
 
 -- name: claim_next_any_project
 -- why: The same in one project.
@@ -1256,7 +1274,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -1285,7 +1303,9 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on, tasks.ask_id;
+    tasks.scoped, tasks.parked_on, tasks.ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_dependencies.task_id = tasks.id) AS depends;
 
 -- name: claim_reserved
 -- why: Take the first tasks that are reserved for the caller, since a human answered what it asked.
@@ -1295,7 +1315,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -1325,7 +1345,9 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on, tasks.ask_id;
+    tasks.scoped, tasks.parked_on, tasks.ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_dependencies.task_id = tasks.id) AS depends;
 
 -- name: claim_reserved_project
 -- why: Take the first tasks that are reserved for the caller, since a human answered what it asked.
@@ -1335,7 +1357,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -1366,7 +1388,9 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on, tasks.ask_id;
+    tasks.scoped, tasks.parked_on, tasks.ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_dependencies.task_id = tasks.id) AS depends;
 
 -- name: claim_task
 -- why: Take one task by name, if it is ready, or reserved for the caller.
@@ -1376,7 +1400,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:session, lease_until=(SELECT
     date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
     (SELECT projects.lease_seconds
@@ -1395,7 +1419,9 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on, tasks.ask_id;
+    tasks.scoped, tasks.parked_on, tasks.ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_dependencies.task_id = tasks.id) AS depends;
 
 -- name: claim_scoped
 -- why: The rest of a claim, once its scopes are free: one that is set aside instead was never touched.
@@ -1405,7 +1431,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 UPDATE tasks SET lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
 WHERE projects.name = tasks.project), 900), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
@@ -1415,7 +1441,9 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on, tasks.ask_id;
+    tasks.scoped, tasks.parked_on, tasks.ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_dependencies.task_id = tasks.id) AS depends;
 
 -- name: claim_next_ahead
 -- why: The first ready tasks of a role, only looked at: those whose scopes others hold are set aside at once.
@@ -1678,7 +1706,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 UPDATE tasks SET assigned_agent=:to, session_id=NULL, lease_until=(SELECT date_trunc('milliseconds', clock_timestamp())
     + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT), tasks.lease_seconds, 900) AS DOUBLE
     PRECISION))), lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT), tasks.lease_seconds, 900),
@@ -1691,7 +1719,9 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on, tasks.ask_id;
+    tasks.scoped, tasks.parked_on, tasks.ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_dependencies.task_id = tasks.id) AS depends;
 
 -- name: task
 -- why: One task.

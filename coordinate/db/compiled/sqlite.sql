@@ -794,7 +794,7 @@ RETURNING id;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -835,7 +835,9 @@ FROM picked) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AN
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on, ask_id;
+    updated_at, finished_at, scoped, parked_on, ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_id = id) AS depends;
 
 -- name: claim_at_once_project
 -- why: The same in one project.
@@ -845,7 +847,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -887,7 +889,9 @@ FROM picked) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AN
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on, ask_id;
+    updated_at, finished_at, scoped, parked_on, ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_id = id) AS depends;
 
 -- name: claim_next
 -- why: Take the first ready task of a role.
@@ -897,7 +901,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -924,7 +928,9 @@ FROM picked) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AN
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on, ask_id;
+    updated_at, finished_at, scoped, parked_on, ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_id = id) AS depends;
 
 -- name: claim_next_project
 -- why: Take the first ready task of a role in one project.
@@ -934,7 +940,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -961,7 +967,9 @@ FROM picked) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AN
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on, ask_id;
+    updated_at, finished_at, scoped, parked_on, ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_id = id) AS depends;
 
 -- name: claim_next_many
 -- why: Take the first ready tasks of a role.
@@ -971,7 +979,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -998,7 +1006,9 @@ FROM picked) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AN
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on, ask_id;
+    updated_at, finished_at, scoped, parked_on, ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_id = id) AS depends;
 
 -- name: claim_next_project_many
 -- why: Take the first ready tasks of a role in one project.
@@ -1008,7 +1018,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -1035,7 +1045,9 @@ FROM picked) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AN
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on, ask_id;
+    updated_at, finished_at, scoped, parked_on, ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_id = id) AS depends;
 
 -- name: claim_next_any
 -- why: Take the first tasks of a role although they wait for others (`--respect-deps=false`); no index walk.
@@ -1045,7 +1057,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -1072,7 +1084,9 @@ FROM picked) AND tasks.status || '' = 'TODO' AND tasks.parked || '' = ''
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on, ask_id;
+    updated_at, finished_at, scoped, parked_on, ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_id = id) AS depends;
 
 -- name: claim_next_any_project
 -- why: The same in one project.
@@ -1082,7 +1096,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -1109,7 +1123,9 @@ FROM picked) AND tasks.status || '' = 'TODO' AND tasks.parked || '' = ''
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on, ask_id;
+    updated_at, finished_at, scoped, parked_on, ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_id = id) AS depends;
 
 -- name: claim_reserved
 -- why: Take the first tasks that are reserved for the caller, since a human answered what it asked.
@@ -1119,7 +1135,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -1147,7 +1163,9 @@ FROM picked) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AN
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on, ask_id;
+    updated_at, finished_at, scoped, parked_on, ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_id = id) AS depends;
 
 -- name: claim_reserved_project
 -- why: Take the first tasks that are reserved for the caller, since a human answered what it asked.
@@ -1157,7 +1175,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 WITH picked AS
 (SELECT tasks.id AS id
 FROM tasks
@@ -1186,7 +1204,9 @@ FROM picked) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AN
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on, ask_id;
+    updated_at, finished_at, scoped, parked_on, ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_id = id) AS depends;
 
 -- name: claim_task
 -- why: Take one task by name, if it is ready, or reserved for the caller.
@@ -1196,7 +1216,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:session,
     lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds AS BIGINT), (SELECT
     projects.lease_seconds
@@ -1213,7 +1233,9 @@ WHERE tasks.id = :task_id AND (tasks.status || '' = 'TODO' AND tasks.unmet_depen
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on, ask_id;
+    updated_at, finished_at, scoped, parked_on, ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_id = id) AS depends;
 
 -- name: claim_scoped
 -- why: The rest of a claim, once its scopes are free: one that is set aside instead was never touched.
@@ -1223,7 +1245,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 UPDATE tasks SET lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
 WHERE projects.name = tasks.project), 900), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
@@ -1231,7 +1253,9 @@ WHERE tasks.id = :task_id
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on, ask_id;
+    updated_at, finished_at, scoped, parked_on, ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_id = id) AS depends;
 
 -- name: claim_next_ahead
 -- why: The first ready tasks of a role, only looked at: those whose scopes others hold are set aside at once.
@@ -1481,7 +1505,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 UPDATE tasks SET assigned_agent=:to, session_id=NULL, lease_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
     (coalesce(CAST(:lease_seconds AS BIGINT), tasks.lease_seconds, 900)) || ' seconds'),
     lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT), tasks.lease_seconds, 900), attempt=(tasks.attempt + 1),
@@ -1491,7 +1515,9 @@ WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.attem
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on, ask_id;
+    updated_at, finished_at, scoped, parked_on, ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_id = id) AS depends;
 
 -- name: task
 -- why: One task.
