@@ -157,8 +157,9 @@ class Tx:
 
     def finish(self) -> None:
         """The last statements of the transaction: announcements, then what was to come at the end, then the events."""
-        for topic in sorted(self._topics):
-            self.where_needed("announce", topic=topic)
+        if self._database.has("announce"):
+            for topic in sorted(self._topics):
+                self.run("announce", topic=topic)
         rows = [row for each in self._at_end.values() for row in each]
         together = _TOGETHER.get(tuple(self._at_end), "")
         if self._database.has(together) and len(rows) == len(self._at_end) and len(self.events) == 1:

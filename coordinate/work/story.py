@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from coordinate import events, inputs
 from coordinate.db.engine import Row, Tx
@@ -91,9 +91,9 @@ def dependency_of(row: Row) -> Dependency:
     return Dependency(row.depends_on_task_id, row.title, row.status, row.met, row.result)
 
 
-def note(tx: Tx, task_id: str, author: str, note_type: str | None, content: str) -> Row:
-    """Add a note to a task."""
-    row = tx.one(
+def note(tx: Tx, task_id: str, author: str, note_type: str | None, content: str) -> Callable[[], list[Row]]:
+    """Add a note to a task; what is returned gives its id and time."""
+    return tx.ask(
         "note_insert",
         task_id=task_id,
         author=author,
@@ -101,5 +101,3 @@ def note(tx: Tx, task_id: str, author: str, note_type: str | None, content: str)
         content=content,
         folded=inputs.fold(content),
     )
-    assert row is not None
-    return row

@@ -354,7 +354,7 @@ def comment(tx: Tx, *, task: str, text: str, note_type: str = "COMMENT", agent: 
     content = inputs.text(text, "text", limit=inputs.NOTE_MAX, blank=False)
     note_type = inputs.note_type(note_type, ("COMMENT", "DECISION", "REVIEW", "ERROR"))
     row = story.find(tx, task_id)
-    written = story.note(tx, task_id, agent, note_type, content)
+    (written,) = story.note(tx, task_id, agent, note_type, content)()
     story.record(tx, row, "COMMENT", "task.commented", agent=agent, note_type=note_type)
     return Note(written.id, task_id, agent, note_type, content, written.created_at)
 
