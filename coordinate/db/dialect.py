@@ -66,6 +66,8 @@ class Engine(Protocol):
     library: Library
     driver_error: type[Exception]
     warnings: list[str]
+    patience: float
+    """How many seconds to wait for what others have, such as a lock."""
     line_patience: float | None
     """How long a thread stands in line behind other writers of its process; None where each goes its own way."""
 
@@ -147,6 +149,20 @@ def open_engine(target: str, *, create: bool, patience: float, synchronous: str,
         return Postgres(target, patience=patience)
     path = str(config.path_of(target))
     return SQLite(path, create=create, patience=patience, synchronous=synchronous, gate=gate)
+
+
+def let_in(engine: Engine) -> Any:
+    """Connect. A server that answers, and lets nobody in just now, is asked again while the engine has patience."""
+    deadline = time.monotonic() + engine.patience
+    pause = 0.05
+    while True:
+        try:
+            return engine.connect()
+        except Interrupted as interrupted:
+            if not (interrupted.again and interrupted.reached) or time.monotonic() + pause > deadline:
+                raise interrupted.error from None
+        rest(pause)
+        pause = min(pause * 2, 1.0)
 
 
 # --- SQLite -----------------------------------------------------------------------------------------------------------

@@ -373,10 +373,7 @@ def _damaged(*found: str) -> Symptom:
 
 def _server(target: str, facts: dict[str, Any], *, deep: bool, repair: bool) -> Iterator[Symptom]:
     engine = dialect.open_engine(target, create=False, patience=5.0, synchronous="FULL")
-    try:
-        connection = engine.connect()
-    except dialect.Interrupted as interrupted:
-        raise interrupted.error from None
+    connection = dialect.let_in(engine)
 
     def ask(sql: str) -> list[Any]:
         return list(engine.execute(connection, sql, []).fetchall())

@@ -120,10 +120,7 @@ def _driver(connection: Connection) -> Any:
 
 
 def _connect(ours: dialect.Engine) -> Any:
-    try:
-        connection = ours.connect()
-    except dialect.Interrupted as interrupted:
-        raise interrupted.error from None
+    connection = dialect.let_in(ours)
     if ours.name == "sqlite":
         connection.execute("PRAGMA foreign_keys = OFF")
         return connection

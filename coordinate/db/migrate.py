@@ -118,10 +118,7 @@ def current(target: str, *, missing_ok: bool = False, patience: float | None = N
             raise errors.InvalidInput(f"{path} is no path: {error.strerror}", hint="name a file", field="db") from None
     patience = config.patience(None) if patience is None else patience
     engine = dialect.open_engine(target, create=False, patience=patience, synchronous="FULL")
-    try:
-        connection = engine.connect()
-    except dialect.Interrupted as interrupted:
-        raise interrupted.error from None
+    connection = dialect.let_in(engine)
     try:
         engine.begin(connection, writes=False)
         tables, home = engine.look_around(connection)

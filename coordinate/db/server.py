@@ -6,8 +6,7 @@ Nothing here changes anything: a DBA reads what is printed, and runs it or not.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,14 +115,8 @@ def schema_of(target: str) -> str:
         return str(connection.execute("SELECT coalesce(current_schema(), 'public')").fetchone()[0])
 
 
-@contextmanager
-def _session(engine: dialect.Postgres) -> Iterator[Any]:
-    try:
-        connection = engine.connect()
-    except dialect.Interrupted as interrupted:
-        raise interrupted.error from None
-    with closing(connection):
-        yield connection
+def _session(engine: dialect.Postgres) -> closing[Any]:
+    return closing(dialect.let_in(engine))
 
 
 def _engine(target: str) -> dialect.Postgres:

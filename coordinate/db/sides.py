@@ -214,10 +214,7 @@ class _Side:
     @contextmanager
     def transaction(self, *, writes: bool) -> Iterator[Tx]:
         engine = self.engine
-        try:
-            self._connection = engine.connect()
-        except dialect.Interrupted as interrupted:
-            raise interrupted.error from None
+        self._connection = dialect.let_in(engine)
         try:
             self._begin(writes=writes)
             yield Tx(self.database, self._connection)

@@ -13,7 +13,7 @@ import pytest
 
 import coordinate
 from coordinate import errors
-from coordinate.db import doctor, engine
+from coordinate.db import doctor, engine, migrate, move, server
 from coordinate.db.dialect import Postgres
 from tests.conftest import create_board_on_postgres
 from tests.doors.command import Command
@@ -22,6 +22,7 @@ from tests.postgres import BinaryServer, Server, Standby, start_server
 from tests.races import arena
 from tests.races.arena import Go
 from tests.races.test_server import play_lives, restless
+from tests.tables import run
 
 pytestmark = pytest.mark.race
 
@@ -107,13 +108,22 @@ def test_too_many_clients_are_waited_for(small_server: Server, monkeypatch: pyte
 
 
 def test_no_place_is_told_with_what_a_dba_can_do(small_server: Server) -> None:
-    """PG-11: by whichever limit it comes."""
-    with psycopg.connect(small_server.url, autocommit=True) as connection:
-        connection.execute("CREATE ROLE app LOGIN CONNECTION LIMIT 0")
-    newcomer = engine.Database(Postgres(small_server.url.replace("postgres@", "app@")))
+    """PG-11: by whichever limit it comes. What looks at the database itself waits for one, too."""
+    run(small_server.url, "CREATE ROLE app LOGIN CONNECTION LIMIT 0")
+    run(small_server.url, "GRANT SELECT ON ALL TABLES IN SCHEMA public TO app")
+    url = small_server.url.replace("postgres@", "app@")
+    newcomer = engine.Database(Postgres(url))
     with pytest.raises(errors.Unreachable, match="too many connections") as told:
         newcomer.perform(lambda tx: None, writes=False, patience=0.1)
     assert "max_connections" in told.value.hint
+    with pytest.raises(errors.Unreachable, match="too many connections"):
+        migrate.current(url, patience=0.1)
+    for look in (migrate.current, server.home_of, move.rows_of):
+        soon = threading.Timer(0.5, run, (small_server.url, "ALTER ROLE app CONNECTION LIMIT -1"))
+        soon.start()
+        look(url)
+        soon.join()
+        run(small_server.url, "ALTER ROLE app CONNECTION LIMIT 0")
 
 
 # --- a standby --------------------------------------------------------------------------------------------------------
