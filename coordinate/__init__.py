@@ -13,9 +13,11 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # as in `typing`, which whoever asks for the version alone need not load
 if TYPE_CHECKING:
+    from typing import Any
+
     from coordinate import errors, records
     from coordinate.service import Coordinator, connect
 

@@ -14,10 +14,11 @@ import gc
 import os
 import signal
 import sys
-from contextlib import suppress
-from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False  # as in `typing`, which is loaded, like the rest, once `main` has put off collections
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any, NoReturn
 
 
 class Terminated(BaseException):
@@ -51,9 +52,11 @@ def main() -> NoReturn:
 
 def _leave(status: int) -> NoReturn:
     """End at once: all is closed and told, and to free the rest piece by piece takes a twentieth of a short call."""
-    with suppress(OSError):  # nobody reads it any more
+    try:
         sys.stdout.flush()
-    sys.stderr.flush()
+        sys.stderr.flush()
+    except OSError:
+        pass  # nobody reads it any more
     os._exit(status)
 
 
@@ -76,6 +79,8 @@ def _perform(arguments: list[str]) -> int:
         return _output_lost(str(error))
     except OSError as error:
         if isinstance(error, PermissionError) and error.filename is not None:
+            from pathlib import Path
+
             from coordinate.config import no_entry
 
             refusal = no_entry(Path(os.fsdecode(error.filename)))

@@ -25,7 +25,7 @@ class Library:
     """All statements of one engine, by name."""
 
     def __init__(self, engine: str) -> None:
-        source = (Path(__file__).parent / f"{engine}.sql").read_text(encoding="utf-8")
+        source = (Path(__file__).parent / f"{engine}.sql").read_bytes().decode()
         self._sources = {chunk.split("\n", 1)[0]: chunk for chunk in source.split("\n-- name: ")[1:]}
         self._parsed: dict[str, Statement] = {}
 
