@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import coordinate
+from coordinate.db import engine
 from coordinate.db.dialect import SQLite
 from tests.bench.boards import fill_waiting
 from tests.bench.rounds import Figure
@@ -96,18 +97,20 @@ def _figure(
 
 @contextmanager
 def _sqlites_own_wait(side: str) -> Iterator[None]:
-    """The reference: BEGIN IMMEDIATE under busy_timeout."""
-    ours = SQLite._begin_write
+    """The reference: BEGIN IMMEDIATE under busy_timeout, on a connection of each thread's own."""
+    ours, most = SQLite._begin_write, engine.CONNECTIONS_MAX
 
     def begin(self: SQLite, connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN IMMEDIATE")
 
     if side == "theirs":
         SQLite._begin_write = begin  # type: ignore[method-assign]
+        engine.CONNECTIONS_MAX = max(THREADS)
     try:
         yield
     finally:
         SQLite._begin_write = ours  # type: ignore[method-assign]
+        engine.CONNECTIONS_MAX = most
 
 
 @contextmanager
