@@ -882,8 +882,7 @@ class Postgres:
         return executed
 
     def rows_later(self, connection: Any, executed: Any) -> Callable[[], Sequence[Any]]:
-        self.answered(connection, executed)  # that is all for now, though nobody waits for it yet
-        return cast("Callable[[], Sequence[Any]]", executed.fetchall)
+        return lambda: cast("Sequence[Any]", self.answered(connection, executed).fetchall())
 
     def rows_touched(self, connection: Any, executed: Any) -> int:
         return int(self.answered(connection, executed).rowcount)

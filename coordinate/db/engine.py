@@ -91,6 +91,7 @@ class Tx:
         self._answered = database.engine.answered
         self._writes = writes
         self.events: list[dict[str, Any]] = []
+        self._asks: list[Callable[[], None]] = []
         self._at_end: dict[str, list[dict[str, Any]]] = {}
         self._topics: set[str] = set()
 
@@ -106,13 +107,23 @@ class Tx:
         return list(map(statement.row, self._answered(self._connection, self._execute(statement, params))))
 
     def ask(self, name: str, /, **params: Any) -> Callable[[], list[Row]]:
-        """Ask now and have all rows later, also after the commit, by calling what is returned.
+        """Ask at the end, together with all else that is sent then; who calls what is returned has all rows.
 
-        On a network the questions that follow go along.
+        That is for after the commit; called before, it asks at once.
         """
         statement = self._database.prepared(name)
-        rows = self._database.engine.rows_later(self._connection, self._execute(statement, params))
-        return lambda: list(map(statement.row, rows()))
+        asked: list[Callable[[], Sequence[Any]]] = []
+
+        def ask() -> None:
+            if not asked:
+                asked.append(self._database.engine.rows_later(self._connection, self._execute(statement, params)))
+
+        def rows() -> list[Row]:
+            ask()
+            return list(map(statement.row, asked[0]()))
+
+        self._asks.append(ask)
+        return rows
 
     def run(self, name: str, /, **params: Any) -> None:
         """Run for the effect. Where that saves a round trip, an error of it is met by a later statement."""
@@ -156,7 +167,9 @@ class Tx:
             raise stopped
 
     def finish(self) -> None:
-        """The last statements of the transaction: announcements, then what was to come at the end, then the events."""
+        """The last statements of the transaction: what was to come at the end, and the events after all else."""
+        for ask in self._asks:
+            ask()
         if self._database.has("announce"):
             for topic in sorted(self._topics):
                 self.run("announce", topic=topic)
