@@ -100,7 +100,9 @@ def order_of(tasks: Sequence[PlannedTask]) -> list[PlannedTask]:
     problems = _Problems("plan")
     problems.add_faults(tasks)
     problems.raise_any()
-    return [replace(task, depends_on=tuple(dict.fromkeys(task.depends_on))) for task in tasks]
+    return [
+        replace(task, depends_on=tuple(dict.fromkeys(task.depends_on))) if task.depends_on else task for task in tasks
+    ]
 
 
 def lint_plan(tasks: Sequence[PlannedTask]) -> list[LintIssue]:

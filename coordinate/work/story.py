@@ -32,15 +32,6 @@ def record(
     events.append(tx, event_type, said, project=row.project, agent=agent, ref=row.id)
 
 
-def record_dispatch(tx: Tx, rows: list[Row], *, agent: str) -> None:
-    """The same for many new tasks at once."""
-    written = {"agent": agent, "action": "DISPATCH", "attempt": None, "detail": ""}
-    tx.run_many("history_insert", [{"task_id": row.id, **written} for row in rows])
-    for row in rows:
-        said = _payload(row, agent=agent, role_boundary=row.role_boundary)
-        events.append(tx, "task.created", said, project=row.project, agent=agent, ref=row.id)
-
-
 def _payload(row: Row, **more: object) -> dict[str, str]:
     said = {"task_id": row.id, "title": row.title, "project": row.project, "priority": row.priority}
     return {key: str(value) for key, value in (said | more).items() if value not in (None, "")}
@@ -74,11 +65,11 @@ def task_of(tx: Tx, row: Row) -> Task:
     return tasks_of(tx, [row])[0]
 
 
-def tasks_of(tx: Tx, rows: Iterable[Row]) -> list[Task]:
-    """The records of a page of rows, with what they depend on."""
+def tasks_of(tx: Tx, rows: Iterable[Row], *, alone: bool = False) -> list[Task]:
+    """The records of a page of rows, with what they depend on; `alone`: that is known to be nothing."""
     rows = list(rows)
     waits: dict[str, list[str]] = {}
-    for edge in dependency_rows(tx, [row.id for row in rows]):
+    for edge in dependency_rows(tx, [] if alone else [row.id for row in rows]):
         waits.setdefault(edge.task_id, []).append(edge.depends_on_task_id)
     return [Task(**row._asdict(), depends_on=tuple(waits.get(row.id, ()))) for row in rows]
 

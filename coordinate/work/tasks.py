@@ -191,12 +191,12 @@ def _write(tx: Tx, news: list[_New], local: dict[int, list[int | str]], *, agent
     if waits:
         dependencies.add_new_edges(tx, waits, new={ids[index] for index in fresh})
     rows = _rows(tx, [ids[index] for index in range(len(news))])
-    story.record_dispatch(tx, [rows[ids[index]] for index in fresh], agent=author)
     for index in fresh:
         row = rows[ids[index]]
+        story.record(tx, row, "DISPATCH", "task.created", agent=author, role_boundary=row.role_boundary)
         if row.unmet_dependencies == 0 and row.parked == "":
             tx.announce("ready")
-    tasks = story.tasks_of(tx, [rows[ids[index]] for index in range(len(news))])
+    tasks = story.tasks_of(tx, [rows[ids[index]] for index in range(len(news))], alone=not (waits or known))
     return [Dispatched(task, already=index in known) for index, task in enumerate(tasks)]
 
 
