@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,11 +28,17 @@ from coordinate.records import ExportedTask
 from coordinate.service import Coordinator, connect
 
 IDLE_LEAST, IDLE_MOST = 0.02, 0.25
+RATE_SECONDS = 0.1  # before that a rate says nothing
 REVIEWER_SHARE = 10  # one agent in ten reviews
 REVIEW_EVERY = 5  # one task in five is reviewed
 GROUP = 10  # tasks of one feature: a design, seven parts, two that need all of them
 
 STALL_SECONDS = 10.0  # so long without any change, and it is said what is waited for
+
+# An agent that got nothing was passed over only where the others got plenty, for longer than a busy machine may keep a
+# process waiting: so many tasks for each agent, and so long a second half.
+FAIR_TASKS = 10
+FAIR_SECONDS = 1.0
 
 Show = Callable[[dict[str, int], int, float], None]
 Tell = Callable[[str], None]
@@ -79,7 +86,10 @@ class Options:
 class Verdict:
     """What the database says at the end; `holds` only if no promise is `broken`.
 
-    `unchecked` names those that this play gave no occasion to check; `kept` is where the board is, if it was to stay.
+    `seconds` go from the first claim to the last completion by the board's clock, so that the start of the processes
+    does not count; `claims_per_second` is of those. `unserved_agents` were passed over while others got plenty.
+    `unchecked` names those promises that this play gave no occasion to check; `kept` is where the board is, if it was
+    to stay.
     """
 
     holds: bool
@@ -124,11 +134,11 @@ def play(options: Options, show: Show = lambda counts, killed, rate: None, tell:
                     hint="name an empty place, or leave --db away",
                 )
             c.dispatch_plan(plan=plan_of(options))
-        started = time.monotonic()
         with _agents(options, target, folder) as agents, connect(target, agent="manager") as c:
-            watched = _watch(options, c, agents, show, tell)
+            agents.begin()
+            watched = _watch(options, c, agents.processes, show, tell)
         with connect(target, agent="manager") as c:
-            return _judge(options, c, folder, watched, time.monotonic() - started)
+            return _judge(options, c, folder, watched)
 
 
 def _kept_place() -> Path:
@@ -161,38 +171,69 @@ def plan_of(options: Options) -> list[PlannedTask]:
 # --- the agents -------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _Agents:
+    """The processes, which wait at a gate until all have come."""
+
+    processes: list[multiprocessing.process.BaseProcess]
+    folder: Path
+    gate: Any
+    patience_seconds: float
+
+    def begin(self) -> None:
+        """Open the gate once every agent wrote the first line of its diary, or died, or patience ended."""
+        until = time.monotonic() + self.patience_seconds
+        waited_for = list(self.processes)
+        while waited_for and time.monotonic() < until:
+            time.sleep(0.01)
+            waited_for = [each for each in waited_for if each.is_alive() and not self._came(each.name)]
+        self.gate.close()
+
+    def _came(self, name: str) -> bool:
+        path = _diary(self.folder, name)
+        return path.exists() and path.stat().st_size > 0
+
+
 @contextmanager
-def _agents(options: Options, target: str, folder: Path) -> Iterator[list[multiprocessing.process.BaseProcess]]:
+def _agents(options: Options, target: str, folder: Path) -> Iterator[_Agents]:
     """Start every agent as a process; whatever happens, none outlives this."""
     methods = multiprocessing.get_all_start_methods()
     # Forking is quick and safe here: this process has one thread, and its connections are not carried over.
     start: Any = multiprocessing.get_context("fork" if "fork" in methods else "spawn")
+    # The gate is a pipe into which nobody writes: it opens when its last writing end is closed. Nobody can be killed
+    # while holding it, as one could with a lock.
+    wait, gate = start.Pipe(duplex=False)
     agents: list[multiprocessing.process.BaseProcess] = []
     # The address goes to the children by inheritance or pipe, never through a command line that others can list.
     for number in range(1, options.agents + 1):
         reviews = number <= options.reviewers
         name = f"reviewer-{number}" if reviews else f"worker-{number}"
-        process = start.Process(target=_live, name=name, args=(options, target, str(folder), name, reviews))
+        process = start.Process(target=_live, name=name, args=(options, target, folder, name, reviews, wait, gate))
         process.daemon = True
         agents.append(process)
     try:
         for process in agents:
             process.start()
-        yield agents
+        yield _Agents(agents, folder, gate, options.patience_seconds)
     finally:
         for process in agents:
             if process.pid is not None:
                 process.kill()
                 process.join()
+        wait.close()
+        gate.close()
 
 
-def _live(options: Options, target: str, folder: str, name: str, reviews: bool) -> None:
-    """One agent's life: take, work, finish, until everything is done."""
+def _live(options: Options, target: str, folder: Path, name: str, reviews: bool, wait: Any, gate: Any) -> None:
+    """One agent's life: come, wait at the gate, then take, work, finish, until everything is done."""
+    gate.close()
     chance = random.Random(f"{options.seed} {name}")
-    with (Path(folder) / f"{name}.jsonl").open("a", encoding="utf-8", buffering=1) as diary:
+    with _diary(folder, name).open("a", encoding="utf-8", buffering=1) as diary:
         try:
             with connect(target, agent=name) as c:
-                diary.write(json.dumps({"came": time.time()}) + "\n")
+                diary.write(json.dumps({"came": True}) + "\n")
+                wait.poll(None)
+                diary.write(json.dumps({"began": c.now().isoformat()}) + "\n")
                 step = _review_one if reviews else _work_one
                 idle = IDLE_LEAST
                 while idle < IDLE_MOST or not _finished(c):
@@ -205,6 +246,10 @@ def _live(options: Options, target: str, folder: str, name: str, reviews: bool) 
             diary.write(json.dumps({"failure": f"{name}: {error.code}: {error.message}"}) + "\n")
         except KeyboardInterrupt:
             pass
+
+
+def _diary(folder: Path, name: str) -> Path:
+    return folder / f"{name}.jsonl"
 
 
 def _work_one(c: Coordinator, options: Options, chance: random.Random, diary: Any) -> bool:
@@ -256,10 +301,9 @@ class _Killed:
 
 @dataclass(slots=True)
 class _Watched:
-    """Who was killed, when half of the work was done, and what was waited for when nothing moved any more."""
+    """Who was killed, and what was waited for when nothing moved any more."""
 
     killed: list[_Killed] = field(default_factory=list)
-    half_done_at: float | None = None
     waits_for: list[str] = field(default_factory=list)
 
 
@@ -276,9 +320,7 @@ def _watch(
     while True:
         counts = c.stats().by_status
         done, now = counts.get("DONE", 0), time.monotonic()
-        show(counts, len(killed), done / max(0.001, now - started))
-        if done * 2 >= options.tasks and watched.half_done_at is None:
-            watched.half_done_at = time.time()
+        show(counts, len(killed), done / (now - started) if now - started >= RATE_SECONDS else 0.0)
         if counts != before:
             before, moved, watched.waits_for = counts, now, []
         elif now - moved > STALL_SECONDS and not watched.waits_for:
@@ -337,9 +379,11 @@ def _haunt(c: Coordinator, ghost: _Killed) -> None:
 # --- the verdict ------------------------------------------------------------------------------------------------------
 
 
-def _judge(options: Options, c: Coordinator, folder: Path, watched: _Watched, seconds: float) -> Verdict:
+def _judge(options: Options, c: Coordinator, folder: Path, watched: _Watched) -> Verdict:
     """Read the whole board, task by task, and hold it against the promises."""
     done = doubles = lost = repeated = expired = total = 0
+    claimed_at: list[datetime] = []
+    finished_at: list[datetime] = []
     for exported in c.export():
         total += 1
         finished = exported.task.status == "DONE"
@@ -349,18 +393,16 @@ def _judge(options: Options, c: Coordinator, folder: Path, watched: _Watched, se
         endings = sum(entry.action in ("COMPLETE", "APPROVE") for entry in exported.history)
         repeated += endings > 1
         expired += sum(entry.action == "EXPIRE" for entry in exported.history)
+        claimed_at += [attempt.started_at for attempt in exported.attempts]
+        finished_at += [exported.task.finished_at] if exported.task.finished_at else []
     lost += options.tasks - total
     killed, diaries = watched.killed, _diaries(folder)
-    # Everyone who lived long enough to be served: the killed may have died first, and who came when half of the work
-    # was done may have found none left.
-    dead = {ghost.agent for ghost in killed}
-    in_time = watched.half_done_at if options.tasks >= 4 * options.agents else None
+    dead = {ghost.agent for ghost in killed}  # they may have died before they could be served
     workers = [f"worker-{number}" for number in range(options.reviewers + 1, options.agents + 1)]
     shares = {name: diaries.served.get(name, 0) for name in workers if name not in dead}
-    unserved = sum(
-        share == 0 and in_time is not None and diaries.came.get(name, in_time) < in_time
-        for name, share in shares.items()
-    )
+    empty_handed = [name for name, share in shares.items() if share == 0]
+    passed_over = _passed_over(options, empty_handed, diaries.began, finished_at)
+    seconds = (max(finished_at) - min(claimed_at)).total_seconds() if finished_at and claimed_at else 0.0
     latencies = diaries.latencies
     verdict = Verdict(
         holds=True,
@@ -387,13 +429,27 @@ def _judge(options: Options, c: Coordinator, folder: Path, watched: _Watched, se
             "mean": round(sum(shares.values()) / len(shares), 2) if shares else 0.0,
             "most": max(shares.values(), default=0),
         },
-        unserved_agents=unserved,
+        unserved_agents=passed_over,
         waits_for=watched.waits_for,
     )
     verdict.broken = list(_broken(verdict))
-    verdict.unchecked = list(_unchecked(options, verdict))
+    verdict.unchecked = list(_unchecked(options, verdict, len(empty_handed) - passed_over))
     verdict.holds = not verdict.broken
     return verdict
+
+
+def _passed_over(options: Options, empty_handed: list[str], began: dict[str, datetime], ended: list[datetime]) -> int:
+    """How many of those that got nothing were asking before half of the tasks had ended, all by the board's clock.
+
+    None where the work was too little, or over too soon, for that to say anything about the board.
+    """
+    ended, half = sorted(ended), (options.tasks + 1) // 2
+    if options.tasks < FAIR_TASKS * options.agents or len(ended) < half:
+        return 0
+    half_done_at = ended[half - 1]
+    if (ended[-1] - half_done_at).total_seconds() < FAIR_SECONDS:
+        return 0
+    return sum(name in began and began[name] < half_done_at for name in empty_handed)
 
 
 def _broken(verdict: Verdict) -> Iterator[str]:
@@ -414,7 +470,7 @@ def _broken(verdict: Verdict) -> Iterator[str]:
         yield f"{verdict.unserved_agents} agent(s) were never served"
 
 
-def _unchecked(options: Options, verdict: Verdict) -> Iterator[str]:
+def _unchecked(options: Options, verdict: Verdict, unjudged: int) -> Iterator[str]:
     """What these options, or this machine, gave no occasion to see; no promise is broken by that."""
     if verdict.killed < options.kill:
         yield f"{options.kill - verdict.killed} agent(s) could not be killed: the work was over too soon"
@@ -422,6 +478,8 @@ def _unchecked(options: Options, verdict: Verdict) -> Iterator[str]:
         yield "whether leases come back could not be checked: no killed agent held a task"
     if missing := verdict.killed_holding - verdict.stale_completions_tried:
         yield f"{missing} stale completion(s) could not be tried: the task came to nobody else"
+    if unjudged and options.tasks >= FAIR_TASKS * options.agents:
+        yield f"whether {unjudged} agent(s) that got nothing were passed over could not be checked: too quickly done"
 
 
 def _double_claims(exported: ExportedTask) -> int:
@@ -445,7 +503,7 @@ def _percentile(values: list[float], part: float) -> float:
 class _Diaries:
     latencies: list[float] = field(default_factory=list)
     served: Counter[str] = field(default_factory=Counter)
-    came: dict[str, float] = field(default_factory=dict)
+    began: dict[str, datetime] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
 
 
@@ -460,8 +518,8 @@ def _diaries(folder: Path) -> _Diaries:
             if "ms" in entry:
                 found.latencies.append(entry["ms"])
                 found.served[path.stem] += 1
-            elif "came" in entry:
-                found.came[path.stem] = entry["came"]
+            elif "began" in entry:
+                found.began[path.stem] = datetime.fromisoformat(entry["began"])
             elif "failure" in entry:
                 found.failures.append(entry["failure"])
     return found

@@ -66,7 +66,9 @@ def demo(call: Call, agents: int, tasks: int, kill: int | None, lease: int, keep
 def bench(call: Call, agents: int, tasks: int) -> None:
     """Measure your own hardware: agents claim and complete equal tasks as fast as they can. Prints JSON.
 
-    claims_per_second counts claim and completion together; claim_ms is the time of one successful claim.
+    All begin at once, when the last has come. claims_per_second counts claim and completion together, over the
+    seconds from the first claim to the last completion by the board's clock; claim_ms is the time of one successful
+    claim.
     """
     options = Options(
         agents=agents, tasks=tasks, kill=0, target=call.target(), lease_seconds=60, work_seconds=0.0, story=False

@@ -10,10 +10,13 @@ import struct
 import subprocess
 import termios
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from coordinate import Coordinator, connect, demo
 from tests.doors.command import COORDINATE, Command
 
 
@@ -76,3 +79,87 @@ def test_on_a_terminal_no_line_is_wider_than_it_is(call: Command, columns: int) 
     lines = said.decode().replace("\r\n", "\n").replace("\r", "\n").splitlines()
     assert len(lines) > 10
     assert max(map(len, lines)) < columns
+
+
+def a_bench(target: str) -> demo.Options:
+    return demo.Options(agents=3, tasks=30, kill=0, target=target, lease_seconds=60, work_seconds=0.0, story=False)
+
+
+@pytest.fixture
+def first_gets_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others do nothing until it has asked."""
+    work, asked = demo._work_one, tmp_path / "asked"
+
+    def one_of_three(c: Coordinator, *others: Any) -> bool:
+        if c.agent == "worker-1":
+            asked.touch()
+            return False
+        while not asked.exists():
+            time.sleep(0.001)
+        return work(c, *others)
+
+    monkeypatch.setattr(demo, "IDLE_MOST", 0.05)
+    monkeypatch.setattr(demo, "_work_one", one_of_three)
+
+
+@pytest.mark.usefixtures("first_gets_nothing")
+def test_an_agent_that_is_passed_over_is_found(db_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "FAIR_SECONDS", 0.0)
+    verdict = demo.play(a_bench(db_url))
+    assert (verdict.broken, verdict.unchecked) == (["1 agent(s) were never served"], [])
+    assert (verdict.holds, verdict.unserved_agents, verdict.done) == (False, 1, 30)
+
+
+@pytest.mark.usefixtures("first_gets_nothing")
+def test_where_the_play_was_too_short_to_say_nobody_is_accused(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "FAIR_SECONDS", 3600.0)
+    verdict = demo.play(a_bench(sqlite_url))
+    assert (verdict.holds, verdict.broken, verdict.unserved_agents) == (True, [], 0)
+    (unchecked,) = verdict.unchecked
+    assert unchecked.startswith("whether 1 agent(s) that got nothing were passed over could not be checked")
+
+
+@pytest.mark.parametrize(
+    ("began", "lasts", "tasks", "passed_over"),
+    [
+        (0.0, 4.0, 40, 1),
+        (1.9, 4.0, 40, 1),
+        (2.1, 4.0, 40, 0),  # it came when half was done
+        (0.0, 1.9, 40, 0),  # nothing follows from a second half of less than a second
+        (0.0, 4.0, 39, 0),  # nor from fewer than ten tasks for each
+        (None, 4.0, 40, 0),  # it never began: that is a failure of its own
+    ],
+)
+def test_who_was_passed_over_is_told_by_the_boards_own_times(
+    began: float | None, lasts: float, tasks: int, passed_over: int
+) -> None:
+    start = datetime(2030, 1, 1, tzinfo=UTC)
+    options = demo.Options(agents=4, tasks=tasks, kill=0, story=False)
+    ended = [start + timedelta(seconds=lasts * number / tasks) for number in range(tasks, 0, -1)]
+    asked = {} if began is None else {"worker-1": start + timedelta(seconds=began)}
+    assert demo._passed_over(options, ["worker-1"], asked, ended) == passed_over
+
+
+def test_nothing_is_claimed_before_the_last_has_come_and_no_rate_is_made_of_no_time(
+    db_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(target: str, agent: str, **options: Any) -> Any:
+        if agent == "worker-2":
+            time.sleep(0.2)
+            (tmp_path / "came").write_text(datetime.now(UTC).isoformat())
+        return connect(target, agent=agent, **options)
+
+    rates: list[tuple[int, float]] = []
+    monkeypatch.setattr(demo, "IDLE_MOST", 0.05)
+    monkeypatch.setattr(demo, "connect", late)
+    verdict = demo.play(a_bench(db_url), lambda counts, killed, rate: rates.append((counts.get("DONE", 0), rate)))
+    assert verdict.holds, verdict
+    assert all(rate <= done / demo.RATE_SECONDS for done, rate in rates), rates
+    with connect(db_url, agent="reader") as c:
+        tasks = list(c.export())
+    claimed = [attempt.started_at for each in tasks for attempt in each.attempts]
+    ended = [each.task.finished_at for each in tasks if each.task.finished_at]
+    assert min(claimed) >= datetime.fromisoformat((tmp_path / "came").read_text()) - timedelta(milliseconds=1)
+    assert verdict.claims_per_second == round(30 / (max(ended) - min(claimed)).total_seconds(), 1)
