@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import io
 import os
 import signal
 import sys
@@ -19,6 +20,22 @@ TYPE_CHECKING = False  # as in `typing`, which is loaded, like the rest, once `m
 if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, NoReturn
+
+
+class _Unheard(io.TextIOWrapper):
+    """Standard error, where what cannot be written is lost, and changes neither the work nor the exit status."""
+
+    def write(self, said: str) -> int:
+        try:
+            return super().write(said)
+        except OSError:
+            return len(said)
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except OSError:
+            return
 
 
 class Terminated(BaseException):
@@ -85,8 +102,11 @@ def _perform(arguments: list[str]) -> int:
 
             refusal = no_entry(Path(os.fsdecode(error.filename)))
             return _refused(refusal.as_dict(), refusal.exit_status)
-        if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
-            return _output_lost(error.strerror or str(error))  # help and scripts are printed by click
+        # Help and scripts are printed by click.
+        closed = error.errno == errno.EBADF and sys.__stdout__ is None
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+        if error.filename is None and (full or closed):
+            return _output_lost(error.strerror or str(error))
         return _fault(error)
     except Exception as error:  # the last resort
         return _said_by_click(error)
@@ -166,13 +186,17 @@ def _shown(told: Any) -> Any:
 
 
 def _survive_any_locale() -> None:
-    """A terminal or pipe that cannot print a character gets a replacement, and the command goes on."""
+    """A terminal or pipe that cannot print a character gets a replacement, and the command goes on.
+
+    To a closed stdout nothing can be written, so that an answer is not lost unseen.
+    """
     if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - open until the process ends
+        sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")  # noqa: SIM115, PTH123
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+    heard = sys.stderr.encoding
+    sys.stderr = _Unheard(sys.stderr.detach(), heard, "replace", line_buffering=True)  # type: ignore[union-attr]
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

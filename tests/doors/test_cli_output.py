@@ -74,11 +74,38 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(here: Command, argumen
     assert (done.returncode, done.stderr) == (141, b"")
 
 
-def test_without_any_stdout_the_work_is_done(here: Command) -> None:
-    words = [*COORDINATE, "task", "dispatch", "--title", "t", "--role", "w"]
-    done = subprocess.run(["sh", "-c", '"$@" >&- 2>&-', "sh", *words], env=here.environment, check=False)
-    assert done.returncode == 0
-    assert here("task", "stats").json["total_tasks"] == 1
+@pytest.mark.parametrize(
+    ("arguments", "status", "code"),
+    [
+        (("task", "dispatch", "--title", "t", "--role", "w"), 1, "output_lost"),
+        (("--help",), 1, "output_lost"),
+        (("task", "view", "TASK-9"), 2, "not_found"),
+        (("lock", "run", "l", "--agent", "a", "--", "true"), 0, ""),
+    ],
+)
+def test_an_answer_to_a_closed_stdout_is_lost_as_on_a_full_disk(
+    here: Command, arguments: tuple[str, ...], status: int, code: str
+) -> None:
+    done = here.started(*arguments, within="exec >&-")
+    _, said = done.communicate()
+    assert done.returncode == status
+    assert [json.loads(line)["code"] for line in said.splitlines()] == [code] * bool(code)
+    assert here("task", "stats").json["total_tasks"] == (1 if "dispatch" in arguments else 0)
+
+
+@pytest.mark.parametrize("within", ["exec 2>/dev/full", "exec 2>&-"])
+def test_words_that_nobody_can_hear_change_no_exit_status(here: Command, within: str) -> None:
+    """A refusal's words, and the warning that there are more tasks than were asked for."""
+    for title in "ab":
+        here("task", "dispatch", "--title", title, "--role", "w")
+    for arguments, status in [
+        (("task", "complete", "TASK-1@9", "--agent", "a"), 4),
+        (("task", "bogus"), 2),
+        (("task", "search", "--limit", "1"), 0),
+    ]:
+        done = here.started(*arguments, within=within)
+        out, _ = done.communicate()
+        assert (done.returncode, out == "") == (status, status != 0), arguments
 
 
 @pytest.mark.parametrize(
