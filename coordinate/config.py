@@ -41,16 +41,17 @@ class Place:
 def locate(flag: str | None, *, start: Path | None = None) -> Place:
     """Find the board; opens and creates nothing.
 
-    Raises `NoBoard` when nothing names one, `PermissionDenied` when the caller may not get there, `InvalidInput` when
-    it is a folder, or the settings are no settings. To a board that is named by the flag or by the environment the
-    folder only adds: what is wrong with it is then among the place's `refusals`.
+    Raises `NoBoard` when nothing names one, or the name counts from a folder that is gone, `PermissionDenied` when the
+    caller may not get there, `InvalidInput` when it is a folder, or the settings are no settings. To a board that is
+    named by the flag or by the environment the folder only adds: what is wrong with it is then among the place's
+    `refusals`.
     """
     named, source = (flag, "--db") if flag else (os.environ.get("COORDINATE_DB"), "$COORDINATE_DB")
     folder: Path | None = None
     settings: dict[str, Any] = {}
     refusals: tuple[str, ...] = ()
     try:
-        folder = find_folder(start or Path.cwd())
+        folder = find_folder(absolute(start or ""))
         if folder is not None and (refusal := untrusted(folder)):
             refusals = (f"{folder} is not used for settings and hooks: {refusal}",)
         elif folder is not None:
@@ -85,7 +86,7 @@ def find_folder(start: Path) -> Path | None:
 
 def no_entry(path: Path) -> errors.PermissionDenied:
     """The refusal where the caller's rights end: which folder or file on the way to a path it is, and whose."""
-    path = path.absolute()
+    path = absolute(path)
     barred = next((each for each in reversed(path.parents) if not os.access(each, os.X_OK)), None)
     if barred is not None:
         what = "may not be entered"
@@ -275,7 +276,22 @@ def is_server(target: str) -> bool:
 
 def path_of(target: str) -> Path:
     """The file that a target means, if it is no server's address; a path is a path, whatever stands in it."""
-    return Path(target.removeprefix("sqlite:///")).absolute()
+    return absolute(target.removeprefix("sqlite:///"))
+
+
+def absolute(path: str | Path) -> Path:
+    """A path from the root on; the empty one is the caller's folder.
+
+    Raises `NoBoard` when that folder is gone and the path counts from it: the shells of a removed worktree stay there.
+    """
+    try:
+        return Path(path).absolute()
+    except FileNotFoundError:
+        named = str(path) not in ("", ".")
+        raise errors.NoBoard(
+            "the folder that you are in is gone" + f", and {path} counts from it" * named,
+            hint="go to one that is there; from here only what is named from the root on is found: --db /path/board.db",
+        ) from None
 
 
 def _refuse_what_cannot_be_opened(target: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from coordinate import config
 from coordinate.cli.declared import DURATION, OUTPUT_ONLY, OneOf, argument, command, option
@@ -134,7 +133,7 @@ def backup(call: Call, file: str) -> None:
     from coordinate import errors
     from coordinate.db import backup, dialect, server
 
-    target, place = _target(call), Path(as_path(file)).absolute()
+    target, place = _target(call), config.absolute(as_path(file))
     if dialect.is_postgres(target):
         raise errors.InvalidInput(
             "a board on Postgres is backed up by Postgres' own tool",
@@ -170,17 +169,17 @@ def restore(call: Call, file: str | None, replace: bool, settle: bool, yes: bool
     if settle:
         call.show(service.settle(call.target()))
         return
-    target = _target(call)
+    target, source = _target(call), config.absolute(as_path(file or ""))
     if dialect.is_postgres(target):
         said = "a board on Postgres is restored by Postgres' own tool, into an empty schema"
-        shown = server.restore_command(target, Path(as_path(file or "")).absolute())
+        shown = server.restore_command(target, source)
         hint = (
             "stop the agents; where a board is there that this replaces, dump it, then coordinate db downgrade base;"
             f" {shown}; then let coordinate db grant ROLE print what the agents' role needs;"
             " last, as the owner of the tables: coordinate db restore --settle --yes"
         )
         raise errors.InvalidInput(said, hint=hint, field="db")
-    call.show(service.restore(as_path(file or ""), call.target(), replace=replace))
+    call.show(service.restore(source, call.target(), replace=replace))
 
 
 @command("doctor", example="coordinate db doctor --deep")

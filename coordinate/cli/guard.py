@@ -173,7 +173,7 @@ def _placed(path: str, *, strict: bool) -> tuple[str, list[str]] | None:
     try:
         if not path:
             raise ValueError
-        absolute = os.path.realpath(as_path(path))
+        absolute = os.path.realpath(config.absolute(as_path(path)))
     except ValueError:  # a NUL, half of a surrogate pair
         raise errors.InvalidInput(f"{path!r} is no path", hint="name a path of the project", field="path") from None
     around = [Path(absolute), *Path(absolute).parents]

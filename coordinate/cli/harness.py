@@ -67,7 +67,7 @@ def _in_peace(call: Call, say: Callable[[Call, Coordinator, Told], Told | None])
         told = _told()
         cwd = told.get("cwd")
         start = Path(os.environ.get("CLAUDE_PROJECT_DIR") or (cwd if isinstance(cwd, str) else "") or ".")
-        call.db = call.db or config.locate(None, start=start.absolute()).target
+        call.db = call.db or config.locate(None, start=start).target
         with call.board() as board:
             answer = say(call, board, told)
         if answer is not None:

@@ -24,7 +24,10 @@ def patterns_from_root(typed: tuple[str, ...]) -> list[str]:
     root is the top of the git checkout, else the folder of the board; without either they are taken as given. Raises
     `InvalidInput` for what lies outside. Links are not followed, and what follows the first wildcard stays as it is.
     """
-    here = Path.cwd()
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:  # a removed worktree: what is typed there counted from its top, most likely
+        return list(typed)
     root = root_of(here)
     return list(typed) if root is None else [_from_root(each, here, root) for each in typed]
 

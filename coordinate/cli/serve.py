@@ -97,8 +97,9 @@ def _make(call: Call) -> None:
         met = error
     else:
         return
-    folder = config.find_folder(Path.cwd())
-    if call.target() is None and not os.environ.get("COORDINATE_DB") and folder is None:
+    named = call.target() or os.environ.get("COORDINATE_DB")
+    folder = None if named else config.find_folder(config.absolute(""))
+    if not named and folder is None:
         made = harness.init(Path(), harness=None, plan=None, db=None, agent=call.agent, warn=call.warn)
         call.warn(f"a new board was made: {made.board.database}")
         return

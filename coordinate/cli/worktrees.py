@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coordinate import errors
+from coordinate import config, errors
 from coordinate.cli import git
 from coordinate.cli.declared import OneOf, argument, command, option
 from coordinate.cli.shared import Call, Exit, as_path, as_text, given
@@ -38,7 +38,8 @@ def open_worktree(call: Call, task: str, root: str, **wanted: Any) -> None:
     warning says so. Scopes count from the root of the repository.
     """
     with call.board() as board:
-        answer = board.open_worktree(task=task, root=as_text(os.path.realpath(as_path(root))), **given(**wanted))
+        place = os.path.realpath(config.absolute(as_path(root)))
+        answer = board.open_worktree(task=task, root=as_text(place), **given(**wanted))
         call.show(answer)
     if answer.worktree is None:
         raise Exit(errors.Held.exit_status)

@@ -158,6 +158,7 @@ def init(
     """
     if not directory.is_dir():
         raise InvalidInput(f"{directory} is no folder", hint="make it first", field="dir")
+    directory = config.absolute(directory)
     planned = None if plan is None else _read_plan(plan)
     warnings = _doubts(directory)
     changes = [files.new_file(directory, f"{config.FOLDER}/.gitignore", b"*\n")]
@@ -167,7 +168,7 @@ def init(
         changes += _harness_files(directory, HARNESSES[harness])
     made = _make_folders(directory)
     board, target = _make_board(directory, db, warnings)
-    own = directory.absolute() / config.FOLDER / config.BOARD
+    own = directory / config.FOLDER / config.BOARD
     if board.before is None and board.database == str(own):
         made.append(f"{config.FOLDER}/{config.BOARD}")
     for change in changes:
@@ -180,7 +181,7 @@ def init(
     if harness is not None and shutil.which("coordinate") is None:
         warnings.append(_not_found(HARNESSES[harness]))
     return Made(
-        directory=str(directory.absolute()),
+        directory=str(directory),
         board=board,
         harness=harness,
         made=(*made, *(each.name for each in changes if each.made)),
@@ -217,7 +218,7 @@ ONE_NAME = (
 
 def _doubts(directory: Path) -> list[str]:
     """A board that was in use from here until now is told, so that one truth does not become two unseen."""
-    found = config.find_folder(directory.absolute())
+    found = config.find_folder(directory)
     if found is None or found.parent.resolve() == directory.resolve():
         return []
     return [f"from now on {found} is not used here any more: the new folder is nearer"]
@@ -248,11 +249,11 @@ def _make_folders(directory: Path) -> list[str]:
 def _make_board(directory: Path, db: str | None, warnings: list[str]) -> tuple[Board, str]:
     from coordinate.db import migrate  # Alembic: only here
 
-    place = config.locate(db, start=directory.absolute())
+    place = config.locate(db, start=directory)
     if place.refusals and (directory / config.FOLDER / "config.toml").exists():
         # It may name the board; a second one beside it would be worse than none.
         raise PermissionDenied(place.refusals[0], hint="put that right, and run init again")
-    target, own = place.target, directory.absolute() / config.FOLDER / config.BOARD
+    target, own = place.target, directory / config.FOLDER / config.BOARD
     kept = remembered(target)
     if not is_postgres(target):
         target = kept
@@ -287,7 +288,7 @@ def _remember(directory: Path, db: str | None, warnings: list[str]) -> files.Cha
 def _config_file(directory: Path, db: str) -> files.Change | None:
     """The settings file that remembers `--db`; a file that is there is the user's, and must say the same already."""
     target = remembered(db)
-    if target == str(directory.absolute() / config.FOLDER / config.BOARD):
+    if target == str(directory / config.FOLDER / config.BOARD):
         return None
     name = f"{config.FOLDER}/config.toml"
     try:

@@ -92,6 +92,41 @@ def test_without_git_the_folder_of_the_board_is_the_root_and_without_either_path
     assert claimed(call("lease", "claim", "w", "../b", str(tmp_path / "c"))) == ["a/w", "b", "c"]
 
 
+def test_in_a_folder_that_is_gone_what_is_named_from_the_root_on_is_found(
+    tmp_path: Path, sqlite_template: Path
+) -> None:
+    board = tmp_path / "board.db"
+    board.write_bytes(sqlite_template.read_bytes())
+    call = Command("", tmp_path, COORDINATE_AGENT="alice")
+    del call.environment["COORDINATE_DB"]
+
+    def gone(*arguments: str, **environment: str) -> Answer:
+        call.environment |= environment
+        done = call.started(*arguments, within="mkdir gone && cd gone && rmdir ../gone")
+        out, err = done.communicate()
+        return Answer(done.returncode, out, err)
+
+    for arguments, named in [
+        (("status",), ""),
+        (("init",), ""),
+        (("init", "--db", str(board)), ""),
+        (("status", "--db", "none.db"), "none.db"),
+        (("db", "upgrade", "--db", "none.db"), "none.db"),
+        (("db", "backup", "new.db", "--db", str(board)), "new.db"),
+        (("db", "restore", "old.db", "--db", str(board)), "old.db"),
+        (("db", "move", "--to", "new.db", "--db", str(board)), "new.db"),
+        (("guard", "check", "a.py", "--db", str(board)), "a.py"),
+    ]:
+        refused = gone(*arguments)
+        assert (refused.status, refused.error["code"]) == (6, "no_board"), arguments
+        assert "the folder that you are in is gone" in refused.error["error"]
+        assert named in refused.error["error"]
+    server = gone("status", "--db", "postgresql://127.0.0.1:1/x", COORDINATE_BUSY_SECONDS="0")
+    assert (server.status, json.loads(server.err.splitlines()[-1])["code"]) == (5, "unreachable")
+    assert gone("task", "mine", "--db", str(board)).json == []
+    assert claimed(gone("lease", "claim", "a", COORDINATE_DB=str(board))) == ["a"]
+
+
 def test_a_scope_that_is_written_down_with_a_task_counts_from_the_root(repository: Repository) -> None:
     call = at(repository, "src")
     call("task", "dispatch", "--title", "t", "--role", "w", "--scope", "docs/*.md")
