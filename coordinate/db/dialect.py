@@ -686,8 +686,9 @@ class Postgres:
         if known is None or any("@" in str(known.get(part, "")) for part in ("host", "port", "dbname")):
             raise errors.InvalidInput(
                 "the Postgres address cannot be read",
-                hint="write it as postgresql://USER@HOST:PORT/NAME, with @ : / % # ? and spaces in a password written"
-                " as %40 %3A %2F %25 %23 %3F %20",
+                # The address stands last: with an @ after it, it would read as one with a password.
+                hint="write @ : / % # ? and spaces in a password as %40 %3A %2F %25 %23 %3F %20, and the whole as"
+                " postgresql://USER@HOST:PORT/NAME",
                 field="db",
             )
         ports = [port for port in str(known.get("port") or "").split(",") if port]

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
+import coordinate
 from coordinate.addresses import without_secrets
 
 PASSWORDS = [
@@ -67,3 +72,20 @@ def test_a_parameter_that_is_a_secret_is_not_said(name: str) -> None:
     ):
         assert without_secrets(told.format(name, "hu@sh:/")) == told.format(name, "***")
     assert without_secrets(rf"host=h {name}='a \' b' user=u") == f"host=h {name}=*** user=u"
+
+
+def _said_in(module: Path) -> Iterator[str]:
+    """Every text of a module, with a word for what is filled in."""
+    for node in ast.walk(ast.parse(module.read_text("utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+        elif isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
+
+
+def test_the_programs_own_examples_of_an_address_are_said_whole() -> None:
+    """The hint that teaches how an address is written has no password in it, and no part of it is taken for one."""
+    modules = Path(coordinate.__file__).parent.rglob("*.py")
+    said = {each for module in modules if module.stem != "addresses" for each in _said_in(module) if "://" in each}
+    assert any("postgresql://USER@HOST:PORT/NAME" in each and "%40" in each for each in said)
+    assert {each: without_secrets(each) for each in said} == {each: each for each in said}
