@@ -66,11 +66,18 @@ class _Type(click.ParamType):  # type: ignore[type-arg]
 
 
 def _each_once(parser: Any, ctx: click.Context) -> Any:
-    """Let a parser refuse an option that takes one value and was given two: the last would win unseen."""
+    """Let a parser refuse an option that takes one value and was given two: the last would win unseen.
+
+    Whatever it refuses, it says for which command.
+    """
     parse = parser.parse_args
 
     def parse_args(args: list[str]) -> Any:
-        found = parse(args)
+        try:
+            found = parse(args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx  # some of them do not say whose option it was
+            raise
         seen: set[str | None] = set()
         for param in found[2]:  # as they were given
             if not isinstance(param, click.Option) or param.multiple or param.is_flag or param.count:

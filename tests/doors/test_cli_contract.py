@@ -526,6 +526,10 @@ def test_every_refusal_says_what_to_do_next(here: Command) -> None:
         (("task", "extend-lease", "TASK-1@1", "--agent", "a", "--lease", "soon"), ""),
         (("plan", "lint", "--format", "xml"), "coordinate plan lint --help"),
         (("completion",), "coordinate completion --help"),
+        (("task", "mine", "--db"), "coordinate task mine --help"),
+        (("task", "mine", "--json=banana"), "coordinate task mine --help"),
+        (("task", "claim-next", "--role"), "coordinate task claim-next --help"),
+        (("task", "--db"), "coordinate task --help"),
         (("task", "claim", "TASK-1", "--agent", "a"), "coordinate task edit TASK-1 --clear-not-before"),
         (("status", "--db", "./none.db"), f"coordinate db upgrade --db {here.folder}/none.db"),
     ]:
