@@ -70,7 +70,7 @@ def locate(flag: str | None, *, start: Path | None = None) -> Place:
         if written := settings.get("db"):
             # A relative path counts from the file that names it, wherever the command is run.
             named, source = written if "://" in written else str(folder / written), str(folder / CONFIG)
-    _refuse_what_cannot_be_opened(named)
+    _refuse_what_cannot_be_opened(named, source)
     return Place(named, source, folder, settings, refusals)
 
 
@@ -142,43 +142,49 @@ def switched(folder: Path, target: str) -> str:
     )
 
 
-def setting(place: Place | None, name: str, environment: str, default: Any) -> Any:
-    """One setting: environment, then the board's config.toml, then the default."""
-    if (value := os.environ.get(environment)) is not None:
-        return value
-    return place.settings.get(name, default) if place else default
-
-
 def patience(place: Place | None) -> float:
     """How many seconds to wait for a locked board ($COORDINATE_BUSY_SECONDS, `busy_seconds`; 30)."""
-    value = setting(place, "busy_seconds", "COORDINATE_BUSY_SECONDS", 30)
+    value, named = _setting(place, "busy_seconds", "COORDINATE_BUSY_SECONDS", 30)
     try:
         seconds = -1.0 if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         seconds = -1.0
     if not 0 <= seconds <= 3600:
-        raise errors.InvalidInput(
-            f"busy_seconds must be a number of seconds from 0 to 3600, not {value!r}", field="busy_seconds"
-        )
+        raise _no_setting("busy_seconds", named, "a number of seconds from 0 to 3600", value, 30)
     return seconds
 
 
 def synchronous(place: Place | None) -> str:
     """How hard SQLite syncs ($COORDINATE_SYNCHRONOUS, `synchronous`; NORMAL)."""
-    value = str(setting(place, "synchronous", "COORDINATE_SYNCHRONOUS", "NORMAL")).upper()
-    if value not in SYNCHRONOUS:
-        raise errors.InvalidInput(
-            f"synchronous must be one of {', '.join(SYNCHRONOUS)}, not {value!r}", field="synchronous"
-        )
-    return value
+    value, named = _setting(place, "synchronous", "COORDINATE_SYNCHRONOUS", "NORMAL")
+    if str(value).upper() not in SYNCHRONOUS:
+        raise _no_setting("synchronous", named, f"one of {', '.join(SYNCHRONOUS)}", value, "NORMAL")
+    return str(value).upper()
 
 
 def gate(place: Place | None) -> bool:
     """Whether writers of a SQLite board go in the order in which they came ($COORDINATE_GATE, `gate`; on)."""
-    value = setting(place, "gate", "COORDINATE_GATE", "on")
+    value, named = _setting(place, "gate", "COORDINATE_GATE", "on")
     if value not in (True, False, "on", "off"):
-        raise errors.InvalidInput(f"gate must be on or off, not {value!r}", field="gate")
+        raise _no_setting("gate", named, "on or off", value, "on")
     return value in (True, "on")
+
+
+def _setting(place: Place | None, name: str, variable: str, usual: Any) -> tuple[Any, str]:
+    """One setting and who says it: the variable, unless it is empty, then the board's config.toml, then nobody."""
+    if value := os.environ.get(variable):
+        return value, f"${variable}"
+    if place is not None and name in place.settings:
+        return place.settings[name], f"{name} in {place.folder}/{CONFIG}"
+    return usual, name
+
+
+def _no_setting(name: str, named: str, wanted: str, value: Any, usual: Any) -> errors.InvalidInput:
+    return errors.InvalidInput(
+        f"{named} must be {wanted}, not {value!r:.100}",
+        hint=f"put it right, or leave it out: it is {usual} then",
+        field=name,
+    )
 
 
 def untrusted(folder: Path) -> str | None:
@@ -294,7 +300,7 @@ def absolute(path: str | Path) -> Path:
         ) from None
 
 
-def _refuse_what_cannot_be_opened(target: str) -> None:
+def _refuse_what_cannot_be_opened(target: str, source: str) -> None:
     """A file's place, as far as a look can tell; what is not there may be made, and a server is asked later."""
     if is_server(target):
         return
@@ -309,7 +315,9 @@ def _refuse_what_cannot_be_opened(target: str) -> None:
         raise errors.InvalidInput(f"{target!r:.200} is no path: {error}", hint="name a file", field="db") from None
     if stat.S_ISDIR(found.st_mode):
         raise errors.InvalidInput(
-            f"{path} is a folder, not a board", hint=f"name the file, such as {path / BOARD}", field="db"
+            f"{path} is a folder, not a board; {source} names it",
+            hint=f"name the file, such as {path / BOARD}",
+            field="db",
         )
     if not os.access(path, os.R_OK):
         raise no_entry(path)

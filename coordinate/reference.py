@@ -89,8 +89,8 @@ def cli_page() -> str:
         "| `COORDINATE_DEBUG` | `1` adds the traceback of a fault of coordinate |\n"
         "| `NO_COLOR` | tables without colours |",
         "`.coordinate/config.toml` may hold `db`, `busy_seconds`, `synchronous`, `gate` and [webhooks](webhooks.md)."
-        " A flag wins over a"
-        " variable, a variable over the file, the file over the default.",
+        " A flag wins over a variable, a variable over the file, the file over the default; an empty variable counts"
+        " as none.",
         "## Commands",
         _table(("command", "what it does"), listed),
         "`coordinate task batch …` is another way to say `coordinate batch …`.",

@@ -61,7 +61,7 @@ def stop(call: Call) -> None:
 
 
 def _in_peace(call: Call, say: Callable[[Call, Coordinator, Told], Told | None]) -> None:
-    os.environ.setdefault("COORDINATE_BUSY_SECONDS", BUSY_SECONDS)
+    os.environ["COORDINATE_BUSY_SECONDS"] = os.environ.get("COORDINATE_BUSY_SECONDS") or BUSY_SECONDS
     call.tells_losses = False  # nobody reads it here; the session is told at its own next call
     try:
         told = _told()

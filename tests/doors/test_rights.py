@@ -120,6 +120,7 @@ def test_a_folder_is_no_board(tmp_path: Path) -> None:
         ("busy_seconds = 'long'", "busy_seconds"),
         ("db = 5", "db"),
         ("synchronous = 7", "synchronous"),
+        ("gate = 'ajar'", "gate"),
         ("db = ", "config"),
     ],
 )
@@ -134,6 +135,20 @@ def test_settings_that_are_none_are_refused_by_their_name(
     call = Ordinary("", tmp_path)
     answer = call("status")
     assert (answer.error["code"], answer.error["field"]) == ("invalid_input", field)
+    assert str(folder / "config.toml") in answer.error["error"]
+    assert answer.error["hint"]
+
+
+def test_a_variable_that_is_empty_is_none_and_a_wrong_one_is_named(sqlite_template: Path, tmp_path: Path) -> None:
+    board = tmp_path / "board.db"
+    board.write_bytes(sqlite_template.read_bytes())
+    wrong = {"BUSY_SECONDS": "long", "SYNCHRONOUS": "HARD", "GATE": "ajar", "FORMAT": "xml", "DB": str(tmp_path)}
+    call = Command(str(board), tmp_path)
+    assert call("status", "--db", str(board), **{f"COORDINATE_{name}": "" for name in (*wrong, "SESSION")}).json
+    for name, value in wrong.items():
+        error = call("status", **{f"COORDINATE_{name}": value}).error
+        assert f"$COORDINATE_{name}" in error["error"]
+        assert error["hint"]
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "fifo"])
