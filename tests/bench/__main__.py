@@ -3,7 +3,7 @@
 `python -m tests.bench move` measures a move alone, and `drill` lets one go wrong; see `move.py` and `drill.py`.
 
 Every figure is the median of ratios that were measured in turns within this run (A B B A …), so that a machine that is
-slower today changes both sides alike; where the reference itself varies too much, no conclusion is drawn. Nothing is
+slower today changes both sides alike; where they vary too much, or were too few, no conclusion is drawn. Nothing is
 asserted here: what is promised, and the method, stand in docs/benchmarks.md.
 """
 
@@ -26,13 +26,15 @@ from typing import Any
 import coordinate
 from coordinate.db.dialect import SQLite
 from tests.bench import bulk, drill, move, peers, rounds, servers, writers
+from tests.bench.arguments import new_file, positive, seconds
 from tests.bench.boards import declare_scopes, fill_waiting
 from tests.bench.rounds import Figure, in_turns
-from tests.postgres import start_server
+from tests.postgres import Unavailable, start_server
 
 FIGURES = ("api", "command", "burst", "queue", "scopes", "bulk", "writers", "threads", "peers", "claims", "drain")
 CLAIM = [sys.executable, "-m", "coordinate", "task", "claim-next", "--role", "worker"]
 BURST = 50
+ON_FILES = tuple(name for name in FIGURES if name not in ("claims", "drain"))
 ON_SERVERS = ("command", "queue", "scopes", "peers", "claims", "drain")
 
 
@@ -45,29 +47,55 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("figures", nargs="*", metavar="FIGURE", help=f"some of {', '.join(FIGURES)}; default: all")
-    parser.add_argument("--tasks", type=int, default=1_000_000, help="the larger queue")
-    parser.add_argument("--small", type=int, default=10_000, help="the smaller queue")
-    parser.add_argument("--claims", type=int, default=2_000, help="claims for each measurement")
-    parser.add_argument("--rounds", type=int, default=7, help="how often each pair is measured")
-    parser.add_argument("--seconds", type=float, default=4.0, help="how long writers and clients work in each round")
-    parser.add_argument("--writers", type=int, nargs="*", default=[50, 200], help="of 50, 200 and 1000")
+    parser.add_argument(
+        "--tasks", type=positive, default=1_000_000, help="the larger queue; a plan has 100,000 at most"
+    )
+    parser.add_argument("--small", type=positive, default=10_000, help="the smaller queue")
+    parser.add_argument("--claims", type=positive, default=2_000, help="claims for each measurement")
+    parser.add_argument(
+        "--rounds", type=positive, default=7, help="how often each pair is measured; 3 at least for a conclusion"
+    )
+    parser.add_argument("--seconds", type=seconds, default=4.0, help="how long writers and clients work in each round")
+    counts = sorted(writers.PROCESSES)
+    parser.add_argument("--writers", type=int, nargs="+", choices=counts, default=[50, 200], help="how many at once")
     parser.add_argument("--engine", choices=["sqlite", "postgresql", "both"], default="both")
-    parser.add_argument("--json", type=Path, help="also write the figures to a file")
-    parser.add_argument("--plot", type=Path, help="also draw the figures, as SVG")
+    parser.add_argument("--json", type=new_file, help="also write the figures to a file")
+    parser.add_argument("--plot", type=new_file, help="also draw the figures, as SVG")
     options = parser.parse_args()
     if unknown := set(options.figures) - set(FIGURES):
         parser.error(f"no such figure: {', '.join(unknown)}")
+    for refusal in refusals(options):
+        parser.error(refusal)
     found: list[Figure] = []
     try:
         for figure in measured(options):
             found.append(figure)
             print(rounds.table([figure]), flush=True)
+    except Unavailable as missing:
+        parser.exit(2, f"{missing}\n")
     finally:
         if options.json:
             told = {"machine": machine(), "figures": [figure.as_dict() for figure in found]}
             options.json.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
         if options.plot:
             options.plot.write_text(rounds.plot(found), encoding="utf-8")
+
+
+def refusals(options: argparse.Namespace) -> Iterator[str]:
+    """Why these options would measure nothing, or stop half-way."""
+    on_files, on_servers = options.engine != "postgresql", options.engine != "sqlite"
+    for name in options.figures:
+        if not ((on_files and name in ON_FILES) or (on_servers and name in ON_SERVERS)):
+            yield f"nothing to measure: {name} is not measured on {options.engine}; leave --engine away"
+    if "threads" in options.figures and not set(options.writers) & set(writers.THREADS):
+        yield f"nothing to measure: threads take --writers {' or '.join(map(str, writers.THREADS))}"
+    if "peers" in (options.figures or FIGURES):
+        modules = [*(peers.ON_FILE if on_files else ()), *(peers.ON_SERVER if on_servers else ())]
+        if missing := peers.missing(modules):
+            yield (
+                f"peers need {', '.join(missing)}: python -m pip install '.[bench]', or name the other figures:"
+                f" {' '.join(name for name in FIGURES if name != 'peers')}"
+            )
 
 
 def machine() -> dict[str, Any]:
@@ -79,7 +107,7 @@ def measured(options: argparse.Namespace) -> Iterator[Figure]:
     wanted = options.figures or FIGURES
     if options.engine != "postgresql":
         with tempfile.TemporaryDirectory(prefix="coordinate-bench-") as folder:
-            yield from _on_files([name for name in FIGURES if name in wanted], Path(folder), options)
+            yield from _on_files([name for name in ON_FILES if name in wanted], Path(folder), options)
     if options.engine != "sqlite" and (on_servers := [name for name in ON_SERVERS if name in wanted]):
         with ExitStack() as stack:
             server = start_server()
@@ -113,7 +141,7 @@ def _on_files(wanted: list[str], folder: Path, options: argparse.Namespace) -> I
             case "scopes":
                 yield held_scopes("sqlite", place, options)
             case "bulk":
-                yield bulk.dispatch(folder, tasks=100_000, rounds=options.rounds)
+                yield bulk.dispatch(folder, tasks=min(options.tasks, 100_000), rounds=options.rounds)
             case "writers":
                 for count in options.writers:
                     yield from writers.processes(folder, count, rounds=options.rounds, seconds=options.seconds)
@@ -125,7 +153,7 @@ def _on_files(wanted: list[str], folder: Path, options: argparse.Namespace) -> I
                                 folder, count, rounds=options.rounds, seconds=options.seconds, full=full
                             )
             case "peers":
-                yield from peers.on_file(folder, rounds=options.rounds, each=options.claims // 4)
+                yield from peers.on_file(folder, rounds=options.rounds, each=max(1, options.claims // 4))
 
 
 def _on_server(name: str, place: Callable[[str], str], options: argparse.Namespace) -> Iterator[Figure]:
@@ -137,7 +165,7 @@ def _on_server(name: str, place: Callable[[str], str], options: argparse.Namespa
         case "scopes":
             yield held_scopes("postgresql", place, options)
         case "peers":
-            yield from peers.on_server(place, rounds=options.rounds, each=options.claims // 20)
+            yield from peers.on_server(place, rounds=options.rounds, each=max(1, options.claims // 20))
         case "claims":
             yield servers.claims(place, clients=50, rounds=options.rounds, seconds=options.seconds)
         case "drain":

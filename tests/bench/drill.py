@@ -24,6 +24,7 @@ import coordinate
 from coordinate import errors
 from coordinate.db import move
 from coordinate.db.sides import holds
+from tests.bench.arguments import positive
 from tests.bench.boards import fill_lived
 from tests.conformance.test_move import HELD, told
 from tests.postgres import Server, start_server
@@ -35,10 +36,10 @@ HELD_TABLES = {table.name for table, _ in holds()}
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench drill", description=__doc__)
-    parser.add_argument("--tasks", type=int, default=200_000, help="on the board that moves while agents work")
-    parser.add_argument("--agents", type=int, default=10)
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--kill-tasks", type=int, default=20_000, help="on the board whose movers are killed")
+    parser.add_argument("--tasks", type=positive, default=200_000, help="on the board that moves while agents work")
+    parser.add_argument("--agents", type=positive, default=10)
+    parser.add_argument("--kills", type=positive, default=20)
+    parser.add_argument("--kill-tasks", type=positive, default=20_000, help="on the board whose movers are killed")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     options = parser.parse_args(arguments)
     server = start_server()

@@ -19,14 +19,15 @@ import psycopg
 import coordinate
 from coordinate.db import migrate, move
 from coordinate.records import as_json
+from tests.bench.arguments import new_file, positive
 from tests.bench.boards import fill_lived
 from tests.postgres import Server, start_server
 
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench move", description=__doc__)
-    parser.add_argument("--tasks", type=int, default=1_000_000)
-    parser.add_argument("--json", type=Path, help="also write the figures to a file")
+    parser.add_argument("--tasks", type=positive, default=1_000_000)
+    parser.add_argument("--json", type=new_file, help="also write the figures to a file")
     options = parser.parse_args(arguments)
     server = start_server()
     try:

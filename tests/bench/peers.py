@@ -8,14 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import coordinate
 from tests.bench.rounds import Figure, in_turns
 
-Peer = Callable[[str], tuple[Callable[[int], None], Callable[[int], None]]]  # place: enqueue so many, take so many
+Work = tuple[Callable[[int], None], Callable[[int], None]]  # enqueue so many, take and finish so many
+Peer = Callable[[str, ExitStack], Work]  # at a place; what it opened is closed with the stack
+
+ON_FILE = ("huey", "litequeue", "persistqueue")
+ON_SERVER = ("procrastinate", "pgqueuer")
+
+
+def missing(modules: Iterable[str]) -> list[str]:
+    """Those of the modules that are not installed."""
+    return [module for module in modules if find_spec(module) is None]
 
 
 def on_file(folder: Path, *, rounds: int, each: int) -> list[Figure]:
@@ -29,22 +40,23 @@ def on_server(place: Callable[[str], str], *, rounds: int, each: int) -> list[Fi
 
 def _compare(peers: dict[str, Peer], place: Callable[[str], str], rounds: int, each: int) -> list[Figure]:
     figures = []
-    enqueue, take = _ours(place("ours"))
-    for name, peer in peers.items():
-        their_enqueue, their_take = peer(place(name.replace("-", "_")))
-        for what, ours, theirs in (
-            ("enqueue", enqueue, their_enqueue),
-            ("take + finish", take, their_take),
-        ):
-            figures.append(
-                in_turns(
-                    f"{what}: ours / {name}",
-                    lambda act=ours: _rate(act, each),
-                    lambda act=theirs: _rate(act, each),
-                    rounds=rounds,
-                    aim=1.0,
+    with ExitStack() as stack:
+        enqueue, take = _ours(place("ours"), stack)
+        for name, peer in peers.items():
+            their_enqueue, their_take = peer(place(name.replace("-", "_")), stack)
+            for what, ours, theirs in (
+                ("enqueue", enqueue, their_enqueue),
+                ("take + finish", take, their_take),
+            ):
+                figures.append(
+                    in_turns(
+                        f"{what}: ours / {name}",
+                        lambda act=ours: _rate(act, each),
+                        lambda act=theirs: _rate(act, each),
+                        rounds=rounds,
+                        aim=1.0,
+                    )
                 )
-            )
     return figures
 
 
@@ -54,8 +66,8 @@ def _rate(act: Callable[[int], None], times: int) -> float:
     return times / (time.perf_counter() - began)
 
 
-def _ours(place: str) -> tuple[Callable[[int], None], Callable[[int], None]]:
-    c = coordinate.connect(place, agent="bench", create=True)
+def _ours(place: str, stack: ExitStack) -> Work:
+    c = stack.enter_context(coordinate.connect(place, agent="bench", create=True))
 
     def enqueue(times: int) -> None:
         for _ in range(times):
@@ -70,7 +82,7 @@ def _ours(place: str) -> tuple[Callable[[int], None], Callable[[int], None]]:
     return enqueue, take
 
 
-def _huey(place: str) -> tuple[Callable[[int], None], Callable[[int], None]]:
+def _huey(place: str, stack: ExitStack) -> Work:
     from huey import SqliteHuey
 
     queue = SqliteHuey(filename=place, journal_mode="wal", fsync=False)
@@ -90,7 +102,7 @@ def _huey(place: str) -> tuple[Callable[[int], None], Callable[[int], None]]:
     return enqueue, take
 
 
-def _litequeue(place: str) -> tuple[Callable[[int], None], Callable[[int], None]]:
+def _litequeue(place: str, stack: ExitStack) -> Work:
     from litequeue import LiteQueue
 
     queue = LiteQueue(place)
@@ -106,7 +118,7 @@ def _litequeue(place: str) -> tuple[Callable[[int], None], Callable[[int], None]
     return enqueue, take
 
 
-def _persist_queue(place: str) -> tuple[Callable[[int], None], Callable[[int], None]]:
+def _persist_queue(place: str, stack: ExitStack) -> Work:
     from persistqueue import SQLiteAckQueue
 
     queue = SQLiteAckQueue(place, auto_commit=True)
@@ -122,10 +134,11 @@ def _persist_queue(place: str) -> tuple[Callable[[int], None], Callable[[int], N
     return enqueue, take
 
 
-def _procrastinate(place: str) -> tuple[Callable[[int], None], Callable[[int], None]]:
+def _procrastinate(place: str, stack: ExitStack) -> Work:
     from procrastinate import App, PsycopgConnector, jobs
 
     loop = asyncio.new_event_loop()
+    stack.callback(loop.close)
     app = App(connector=PsycopgConnector(conninfo=place))
 
     @app.task(name="work")
@@ -139,6 +152,7 @@ def _procrastinate(place: str) -> tuple[Callable[[int], None], Callable[[int], N
         await app.open_async()
         await app.schema_manager.apply_schema_async()
         worker = await app.job_manager.register_worker()
+        stack.callback(lambda: loop.run_until_complete(app.close_async()))
 
     async def enqueue(times: int) -> None:
         for _ in range(times):
@@ -157,7 +171,7 @@ def _procrastinate(place: str) -> tuple[Callable[[int], None], Callable[[int], N
     )
 
 
-def _pgqueuer(place: str) -> tuple[Callable[[int], None], Callable[[int], None]]:
+def _pgqueuer(place: str, stack: ExitStack) -> Work:
     import datetime
     import uuid
 
@@ -167,12 +181,15 @@ def _pgqueuer(place: str) -> tuple[Callable[[int], None], Callable[[int], None]]
     from pgqueuer.queries import Queries
 
     loop = asyncio.new_event_loop()
+    stack.callback(loop.close)
     manager: Any = uuid.uuid4()
     queries: Any = None
 
     async def open_() -> None:
         nonlocal queries
-        queries = Queries(PsycopgDriver(await psycopg.AsyncConnection.connect(place, autocommit=True)))
+        connection = await psycopg.AsyncConnection.connect(place, autocommit=True)
+        stack.callback(lambda: loop.run_until_complete(connection.close()))
+        queries = Queries(PsycopgDriver(connection))
         await queries.install()
 
     async def enqueue(times: int) -> None:
