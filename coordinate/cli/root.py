@@ -23,11 +23,11 @@ class Command(click.Command):
         self.takes = verb.takes
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        with pointing(ctx.command_path, self.takes):
+        with pointing(ctx.ensure_object(Call), ctx.command_path, self.takes):
             return super().parse_args(ctx, _plain_flags(args, self.params))
 
     def invoke(self, ctx: click.Context) -> Any:
-        with pointing(ctx.command_path, self.takes):
+        with pointing(ctx.ensure_object(Call), ctx.command_path, self.takes):
             return super().invoke(ctx)
 
     def make_parser(self, ctx: click.Context) -> Any:

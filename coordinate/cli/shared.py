@@ -29,6 +29,7 @@ class Call:
         self.asked_format: str | None = None
         if self.format not in (None, *FORMATS):
             raise BadUsage(f"$COORDINATE_FORMAT must be one of {', '.join(FORMATS)}, not {self.format!r}")
+        self.typed: set[str] = set()
         self.with_events = False
         self.tells_losses = True
         self._board: Coordinator | None = None
@@ -38,6 +39,13 @@ class Call:
         """Set what an option of the call says."""
         for name in names:
             setattr(self, name, value)
+        self.typed.update(names)
+
+    def source(self, option: Option) -> str:
+        """Where the value of an option came from: its flag, or the variable that stands for it."""
+        variable = f"COORDINATE_{option.name.upper()}"
+        by_variable = option.sets and self.typed.isdisjoint(option.sets) and os.environ.get(variable)
+        return f"${variable}" if by_variable else option.opts[0]
 
     @contextmanager
     def board(self) -> Iterator[Coordinator]:
@@ -172,7 +180,7 @@ def as_path(text: str) -> str:
 
 
 @contextmanager
-def pointing(path: str, takes: Sequence[Parameter]) -> Iterator[None]:
+def pointing(call: Call, path: str, takes: Sequence[Parameter]) -> Iterator[None]:
     """A refusal that does not say itself what to do next points to the command's help."""
     from coordinate.errors import CoordinateError
 
@@ -180,22 +188,23 @@ def pointing(path: str, takes: Sequence[Parameter]) -> Iterator[None]:
         yield
     except CoordinateError as error:
         error.hint = error.hint or f"see: {path} --help"
-        _name_the_flag(error, takes)
+        _name_the_source(error, takes, call)
         raise
     except BadUsage as error:
         error.hint = error.hint or f"see: {path} --help"
         raise
 
 
-def _name_the_flag(error: CoordinateError, takes: Sequence[Parameter]) -> None:
+def _name_the_source(error: CoordinateError, takes: Sequence[Parameter], call: Call) -> None:
     """Whoever typed `--owner` is told of `--owner`, and not of the parameter behind it (which `field` names)."""
     field = str(error.facts.get("field", ""))
     for each in takes:
         if isinstance(each, Option) and each.name in (field, field.removesuffix("_seconds")):
             # A plain word may mean itself in a sentence; a parameter's name means nothing to whoever typed.
             of_it = rf"\b{field}\b" if "_" in field else rf"^{field}\b"
-            error.message = re.sub(of_it, each.opts[0], error.message)
-            error.hint = re.sub(rf"{of_it}|(?<=give another ){field}\b", each.opts[0], error.hint)
+            source = call.source(each)
+            error.message = re.sub(of_it, source, error.message)
+            error.hint = re.sub(rf"{of_it}|(?<=give another ){field}\b", source, error.hint)
 
 
 # --- what several commands take ---------------------------------------------------------------------------------------

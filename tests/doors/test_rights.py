@@ -143,12 +143,14 @@ def test_a_variable_that_is_empty_is_none_and_a_wrong_one_is_named(sqlite_templa
     board = tmp_path / "board.db"
     board.write_bytes(sqlite_template.read_bytes())
     wrong = {"BUSY_SECONDS": "long", "SYNCHRONOUS": "HARD", "GATE": "ajar", "FORMAT": "xml", "DB": str(tmp_path)}
+    wrong |= {"AGENT": "a\tb", "SESSION": "a\tb"}
     call = Command(str(board), tmp_path)
-    assert call("status", "--db", str(board), **{f"COORDINATE_{name}": "" for name in (*wrong, "SESSION")}).json
+    assert call("status", "--db", str(board), **{f"COORDINATE_{name}": "" for name in wrong}).json
     for name, value in wrong.items():
         error = call("status", **{f"COORDINATE_{name}": value}).error
         assert f"$COORDINATE_{name}" in error["error"]
         assert error["hint"]
+    assert "--agent" in call("status", "--agent", "a\tb", COORDINATE_AGENT="a").error["error"]
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "fifo"])
