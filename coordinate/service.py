@@ -316,7 +316,7 @@ class Coordinator:
             if found.locked and not found.more and not self.database.borrowed:
                 # Somebody has the last ready task locked: it is his, or he lets go of it soon; if not, there is none.
                 with suppress(errors.Busy):
-                    found = self._perform(look(wait=True), writes=True, session=run, patience=0.0)
+                    found = self._perform(look(wait=True), writes=True, session=run, at_once=(errors.Busy,))
             if not found.more:
                 return found.claims()
             found = self._perform(look(), writes=True, session=run)
@@ -768,14 +768,21 @@ class Coordinator:
         *,
         writes: bool,
         session: str | None = None,
-        patience: float = RETRY_SECONDS,
+        at_once: tuple[type[errors.CoordinateError], ...] = (),
     ) -> R:
         if run := session or self.session:
             self._give_sign_of_life(inputs.name(run, "session"))
-        return self._perform_only(work, writes=writes, patience=patience)
+        return self._perform_only(work, writes=writes, at_once=at_once)
 
-    def _perform_only(self, work: Callable[[Tx], R], *, writes: bool, patience: float = RETRY_SECONDS) -> R:
-        answer, committed = self.database.perform(work, writes=writes, patience=patience)
+    def _perform_only(
+        self,
+        work: Callable[[Tx], R],
+        *,
+        writes: bool,
+        patience: float = RETRY_SECONDS,
+        at_once: tuple[type[errors.CoordinateError], ...] = (),
+    ) -> R:
+        answer, committed = self.database.perform(work, writes=writes, patience=patience, at_once=at_once)
         if committed and self._after_commit is not None:
             self._after_commit(committed)
         return answer

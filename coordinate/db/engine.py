@@ -7,10 +7,8 @@ are appended by the last statement before the commit, so that their order follow
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -18,7 +16,7 @@ from operator import itemgetter
 from typing import Any, Protocol, TypeVar, cast
 
 from coordinate import errors
-from coordinate.db import fence, knowledge
+from coordinate.db import fence, forks, knowledge
 from coordinate.db.compiled import Statement
 from coordinate.db.dialect import Engine, Interrupted
 from coordinate.db.gate import rest
@@ -233,7 +231,7 @@ class Database:
         self._line = self._new_line()
         self._closed = False
         self._reached = False
-        _databases.add(self)
+        forks.watch(self)
 
     def _new_line(self) -> Line | None:
         patience = self.engine.line_patience
@@ -438,32 +436,6 @@ class Database:
             self.engine.after_fork()
         self._at_work.go_on()
         self._lock.release()
-
-
-_databases: weakref.WeakSet[Database] = weakref.WeakSet()
-_forking: list[Database] = []
-_fork_turn = threading.Lock()
-
-
-def _before_fork() -> None:
-    _fork_turn.acquire()  # two threads may fork at once; each has its own before and after
-    _forking[:] = _databases
-    for database in _forking:
-        database.before_fork()
-
-
-def _after_fork(*, child: bool) -> None:
-    while _forking:
-        _forking.pop().after_fork(child=child)
-    _fork_turn.release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork,
-        after_in_parent=lambda: _after_fork(child=False),
-        after_in_child=lambda: _after_fork(child=True),
-    )
 
 
 class Borrowed(Database):

@@ -48,13 +48,15 @@ def rest(seconds: float) -> None:
 class Gate:
     """One process's place in the queue of a board. Not for two threads at once."""
 
+    # For an instance that a signal stops in the midst of its making.
+    _file: int | None = None
+    _number: int | None = None
+    _usher: _Usher | None = None
+
     def __init__(self, board: Path, *, wanted: bool = True) -> None:
         self.useful = wanted and AVAILABLE
         self._board = Path(os.path.realpath(board))
         self._path = str(self._board) + "-gate"
-        self._file: int | None = None
-        self._number: int | None = None
-        self._usher: _Usher | None = None
         self._turn_ends = 0.0
 
     @property

@@ -151,7 +151,15 @@ _left_to_another = _acted_on(
 
 # The heads of two indexes: asked for the least of all, or whether any is past, Postgres may read all of them.
 def _head(moment: ColumnElement[Any], state: ColumnElement[bool]) -> ColumnElement[Any]:
-    return select(moment).where(state).order_by(moment).limit(const(1)).correlate(None).scalar_subquery()
+    """The first moment; on SQLite those that have none would come before it."""
+    return (
+        select(moment)
+        .where(state, moment.is_not(None))
+        .order_by(moment)
+        .limit(const(1))
+        .correlate(None)
+        .scalar_subquery()
+    )
 
 
 _first_expiry = _head(t.lease_until, _HELD)
@@ -322,7 +330,10 @@ for _name, _more in (("", []), ("_project", [t.project == given_text("project")]
     add(
         f"claim_next{_name}_seen",
         "Whether a ready task is there although none was to be had: somebody has it locked.",
-        select(t.id).where(t.role_boundary == given_text("role"), *_more, _READY, ~_left_to_another).limit(const(1)),
+        select(t.id)
+        .where(t.role_boundary == given_text("role"), *_more, _READY, ~_left_to_another)
+        .order_by(*_QUEUE_ORDER)  # by the index, however few are ready
+        .limit(const(1)),
         only="postgresql",
     )
 add(

@@ -212,11 +212,12 @@ def test_the_hot_statements_walk_their_index_though_nobody_counted_what_is_held(
 
 
 def test_a_waiting_look_walks_the_index_too(crowd: str, engine: str) -> None:
-    """The last look of a claim, which on Postgres waits for rows that others have locked."""
+    """The last looks of a claim: on Postgres it asks for rows that others have locked, and waits for them."""
     if engine == "postgresql":
-        text = "\n".join(plan_of(crowd, "claim_next_wait"))
-        assert "idx_tasks_claim" in text
-        assert "Sort" not in text
+        for name in ("claim_next_wait", "claim_next_seen"):
+            text = "\n".join(plan_of(crowd, name))
+            assert "idx_tasks_claim" in text
+            assert "Sort" not in text
     else:
         assert "claim_next_wait" not in Library(engine)
 

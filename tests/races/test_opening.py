@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
 import threading
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Any
 import pytest
 
 import coordinate
-from coordinate.db import dialect, env, migrate, schema
+from coordinate.db import dialect, env, forks, migrate, schema
 from coordinate.db.engine import Database
 from tests.races import arena
 from tests.races.arena import Go, Weakness
@@ -195,6 +197,59 @@ def test_a_connection_that_goes_through_a_fork_is_noticed(sqlite_board: str) -> 
 
     with pytest.raises(AssertionError):
         play_fork(sqlite_board, keep)
+
+
+def play_signals_at_forks(url: str, weakness: Weakness | None = None) -> None:
+    class Rang(Exception):
+        pass
+
+    def parent(go: Go) -> int:
+        me, rang, listens = os.getpid(), 0, False
+
+        def ring(*_: object) -> None:
+            nonlocal listens
+            if listens and os.getpid() == me:
+                listens = False
+                raise Rang
+
+        with coordinate.connect(url, agent="parent") as c:
+            signal.signal(signal.SIGUSR1, ring)
+            if (bell := os.fork()) == 0:
+                while os.getppid() == me:
+                    os.kill(me, signal.SIGUSR1)
+                    time.sleep(0.002)
+                os._exit(0)
+            until = time.monotonic() + 1
+            while time.monotonic() < until:
+                try:
+                    listens = True
+                    if (child := os.fork()) == 0:
+                        os._exit(0)
+                    os.waitpid(child, 0)
+                    listens = False
+                except Rang:
+                    rang += 1
+                assert not forks._fork._turn.locked(), "for ever"
+            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+            os.kill(bell, signal.SIGKILL)
+            c.dispatch(title="T", role="r")
+        return rang
+
+    (rang,) = arena.run([parent], weakness=weakness)
+    assert rang > 0
+
+
+def test_a_signal_at_a_fork_leaves_nothing_locked(board_url: str) -> None:
+    """A Ctrl-C while a process starts others. Guard: signals are put off while Python would drop what they raise."""
+    play_signals_at_forks(board_url)
+
+
+def test_signals_that_come_between_the_halves_of_a_fork_are_noticed(sqlite_board: str) -> None:
+    def let_in() -> None:
+        forks._Fork._put_signals_off = lambda self: None  # type: ignore[method-assign]
+
+    with pytest.raises(arena.Crash, match="for ever"):
+        play_signals_at_forks(sqlite_board, let_in)
 
 
 def test_a_fork_waits_for_threads_at_work_and_harms_none(board_url: str) -> None:

@@ -694,12 +694,12 @@ RETURNING counters.value;
 -- gives: expired boolean, parked boolean, reserved boolean
 SELECT (SELECT tasks.lease_until
 FROM tasks
-WHERE tasks.status = 'IN_PROGRESS'
+WHERE tasks.status = 'IN_PROGRESS' AND tasks.lease_until IS NOT NULL
 ORDER BY tasks.lease_until
 
 LIMIT 1) <= (SELECT date_trunc('milliseconds', clock_timestamp())) AS expired, (SELECT tasks.parked_until
 FROM tasks
-WHERE tasks.parked != ''
+WHERE tasks.parked != '' AND tasks.parked_until IS NOT NULL
 ORDER BY tasks.parked_until
 
 LIMIT 1) <= (SELECT date_trunc('milliseconds', clock_timestamp())) AS parked, EXISTS (SELECT tasks.number
@@ -848,12 +848,12 @@ WITH picked AS
 FROM tasks
 WHERE tasks.role_boundary = CASE WHEN ((SELECT tasks.lease_until
 FROM tasks
-WHERE tasks.status = 'IN_PROGRESS'
+WHERE tasks.status = 'IN_PROGRESS' AND tasks.lease_until IS NOT NULL
 ORDER BY tasks.lease_until
 
 LIMIT 1) <= (SELECT date_trunc('milliseconds', clock_timestamp())) OR (SELECT tasks.parked_until
 FROM tasks
-WHERE tasks.parked != ''
+WHERE tasks.parked != '' AND tasks.parked_until IS NOT NULL
 ORDER BY tasks.parked_until
 
 LIMIT 1) <= (SELECT date_trunc('milliseconds', clock_timestamp())) OR (EXISTS (SELECT tasks.number
@@ -903,12 +903,12 @@ WITH picked AS
 FROM tasks
 WHERE tasks.role_boundary = CASE WHEN ((SELECT tasks.lease_until
 FROM tasks
-WHERE tasks.status = 'IN_PROGRESS'
+WHERE tasks.status = 'IN_PROGRESS' AND tasks.lease_until IS NOT NULL
 ORDER BY tasks.lease_until
 
 LIMIT 1) <= (SELECT date_trunc('milliseconds', clock_timestamp())) OR (SELECT tasks.parked_until
 FROM tasks
-WHERE tasks.parked != ''
+WHERE tasks.parked != '' AND tasks.parked_until IS NOT NULL
 ORDER BY tasks.parked_until
 
 LIMIT 1) <= (SELECT date_trunc('milliseconds', clock_timestamp())) OR (EXISTS (SELECT tasks.number
@@ -1202,6 +1202,7 @@ WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.unmet_depe
 FROM asks
 WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
     clock_timestamp())) AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
+ORDER BY tasks.priority, tasks.created_at, tasks.number
 
 LIMIT 1;
 
@@ -1216,6 +1217,7 @@ WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.status 
 FROM asks
 WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
     clock_timestamp())) AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
+ORDER BY tasks.priority, tasks.created_at, tasks.number
 
 LIMIT 1;
 
@@ -2672,12 +2674,12 @@ WHERE tasks.role_boundary = :role AND (CAST(:project AS TEXT) IS NULL OR tasks.p
 -- gives: expiry instant, due instant, now instant
 SELECT (SELECT tasks.lease_until
 FROM tasks
-WHERE tasks.status = 'IN_PROGRESS'
+WHERE tasks.status = 'IN_PROGRESS' AND tasks.lease_until IS NOT NULL
 ORDER BY tasks.lease_until
 
 LIMIT 1) AS expiry, (SELECT tasks.parked_until
 FROM tasks
-WHERE tasks.parked != ''
+WHERE tasks.parked != '' AND tasks.parked_until IS NOT NULL
 ORDER BY tasks.parked_until
 
 LIMIT 1) AS due, (SELECT date_trunc('milliseconds', clock_timestamp())) AS now;

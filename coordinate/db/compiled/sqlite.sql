@@ -656,12 +656,12 @@ RETURNING value;
 -- gives: expired boolean, parked boolean, reserved boolean
 SELECT (SELECT tasks.lease_until
 FROM tasks
-WHERE tasks.status = 'IN_PROGRESS'
+WHERE tasks.status = 'IN_PROGRESS' AND tasks.lease_until IS NOT NULL
 ORDER BY tasks.lease_until
 
 LIMIT 1) <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS expired, (SELECT tasks.parked_until
 FROM tasks
-WHERE tasks.parked != ''
+WHERE tasks.parked != '' AND tasks.parked_until IS NOT NULL
 ORDER BY tasks.parked_until
 
 LIMIT 1) <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS parked, EXISTS (SELECT tasks.number
@@ -800,12 +800,12 @@ WITH picked AS
 FROM tasks
 WHERE tasks.role_boundary = CASE WHEN ((SELECT tasks.lease_until
 FROM tasks
-WHERE tasks.status = 'IN_PROGRESS'
+WHERE tasks.status = 'IN_PROGRESS' AND tasks.lease_until IS NOT NULL
 ORDER BY tasks.lease_until
 
 LIMIT 1) <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') OR (SELECT tasks.parked_until
 FROM tasks
-WHERE tasks.parked != ''
+WHERE tasks.parked != '' AND tasks.parked_until IS NOT NULL
 ORDER BY tasks.parked_until
 
 LIMIT 1) <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') OR (EXISTS (SELECT tasks.number
@@ -853,12 +853,12 @@ WITH picked AS
 FROM tasks
 WHERE tasks.role_boundary = CASE WHEN ((SELECT tasks.lease_until
 FROM tasks
-WHERE tasks.status = 'IN_PROGRESS'
+WHERE tasks.status = 'IN_PROGRESS' AND tasks.lease_until IS NOT NULL
 ORDER BY tasks.lease_until
 
 LIMIT 1) <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') OR (SELECT tasks.parked_until
 FROM tasks
-WHERE tasks.parked != ''
+WHERE tasks.parked != '' AND tasks.parked_until IS NOT NULL
 ORDER BY tasks.parked_until
 
 LIMIT 1) <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') OR (EXISTS (SELECT tasks.number
@@ -2407,12 +2407,12 @@ WHERE tasks.role_boundary = :role AND (CAST(:project AS TEXT) IS NULL OR tasks.p
 -- gives: expiry instant, due instant, now instant
 SELECT (SELECT tasks.lease_until
 FROM tasks
-WHERE tasks.status = 'IN_PROGRESS'
+WHERE tasks.status = 'IN_PROGRESS' AND tasks.lease_until IS NOT NULL
 ORDER BY tasks.lease_until
 
 LIMIT 1) AS expiry, (SELECT tasks.parked_until
 FROM tasks
-WHERE tasks.parked != ''
+WHERE tasks.parked != '' AND tasks.parked_until IS NOT NULL
 ORDER BY tasks.parked_until
 
 LIMIT 1) AS due, strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS now;

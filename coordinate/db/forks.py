@@ -1,0 +1,91 @@
+"""Around a fork: who takes part is told before it and after it, and no signal comes between.
+
+Python drops what is raised within such a hook, and the rest of the hook with it: a Ctrl-C there would be lost, and what
+the hook had locked would stay locked. So a signal is put off until the fork is over.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import signal
+import threading
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+
+class Watcher(Protocol):
+    """Who must let go of something before a fork, and takes it up again after it."""
+
+    def before_fork(self) -> None: ...
+    def after_fork(self, *, child: bool) -> None: ...
+
+
+class _Fork:
+    """The fork that is being made; two threads may want one at once, and take turns."""
+
+    def __init__(self) -> None:
+        self.watchers: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.came: list[int] = []  # the signal that came meanwhile, if one did
+        self._turn = threading.Lock()
+        self._thread: int | None = None
+        self._told: list[Watcher] = []
+        self._handlers: dict[int, Callable[..., Any]] = {}
+
+    def before(self) -> None:
+        self.came.clear()
+        if self.watchers:
+            self._put_signals_off()
+            self._turn.acquire()
+            self._thread = threading.get_ident()
+            self._told[:] = self.watchers
+            for watcher in self._told:
+                watcher.before_fork()
+
+    def after(self, *, child: bool) -> None:
+        if child:
+            self.came.clear()  # the parent's
+        if self._thread == threading.get_ident():
+            while self._told:
+                self._told.pop().after_fork(child=child)
+            self._thread = None
+            self._turn.release()
+        self._let_signals_in()
+
+    def _put_signals_off(self) -> None:
+        """Handlers run in the main thread alone, between any two of its steps."""
+        if threading.current_thread() is threading.main_thread():
+            for number in signal.valid_signals() - self._handlers.keys():
+                handler = signal.getsignal(number)
+                if callable(handler):
+                    self._handlers[number] = handler
+                    signal.signal(number, self._remember)
+
+    def _remember(self, number: int, _: object) -> None:
+        self.came[:] = [number]
+
+    def _let_signals_in(self) -> None:
+        if self._handlers and threading.current_thread() is threading.main_thread():
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            while self._handlers:
+                signal.signal(*self._handlers.popitem())
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+
+_fork = _Fork()
+# `interrupt_main` for what came: called without a step of Python's, so that the handler runs when the fork is over.
+_interrupt = partial(_fork.came.sort, key=_thread.interrupt_main)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_fork.before,
+        after_in_parent=lambda: _fork.after(child=False),
+        after_in_child=lambda: _fork.after(child=True),
+    )
+    os.register_at_fork(after_in_parent=_interrupt, after_in_child=_interrupt)
+
+
+def watch(watcher: Watcher) -> None:
+    """Tell it of every fork, for as long as it lives."""
+    _fork.watchers.add(watcher)
