@@ -11,6 +11,7 @@ import json
 import math
 import multiprocessing
 import random
+import signal
 import tempfile
 import time
 from collections import Counter
@@ -213,9 +214,12 @@ def _agents(options: Options, target: str, folder: Path) -> Iterator[_Agents]:
         agents.append(process)
     try:
         for process in agents:
+            _interrupts(blocked=True)
             process.start()
+            _interrupts(blocked=False)
         yield _Agents(agents, folder, gate, options.patience_seconds)
     finally:
+        _interrupts(blocked=False)
         for process in agents:
             if process.pid is not None:
                 process.kill()
@@ -224,12 +228,19 @@ def _agents(options: Options, target: str, folder: Path) -> Iterator[_Agents]:
         gate.close()
 
 
+def _interrupts(*, blocked: bool) -> None:
+    """A Ctrl-C waits while a process is started, so that the new one never meets it in the midst of ours."""
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_BLOCK if blocked else signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
+
+
 def _live(options: Options, target: str, folder: Path, name: str, reviews: bool, wait: Any, gate: Any) -> None:
     """One agent's life: come, wait at the gate, then take, work, finish, until everything is done."""
     gate.close()
     chance = random.Random(f"{options.seed} {name}")
     with _diary(folder, name).open("a", encoding="utf-8", buffering=1) as diary:
         try:
+            _interrupts(blocked=False)
             with connect(target, agent=name) as c:
                 diary.write(json.dumps({"came": True}) + "\n")
                 wait.poll(None)

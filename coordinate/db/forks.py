@@ -28,7 +28,8 @@ class _Fork:
 
     def __init__(self) -> None:
         self.watchers: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.came: list[int] = []  # the signal that came meanwhile, if one did
+        self.came: list[int] = []  # the signal that came meanwhile, if one did: it comes when the fork is over
+        self._forked = False
         self._turn = threading.Lock()
         self._thread: int | None = None
         self._told: list[Watcher] = []
@@ -38,6 +39,12 @@ class _Fork:
         self.came.clear()
         if self.watchers:
             self._put_signals_off()
+            if not self._forked:
+                # Called without a step of Python's, and behind the hooks that others had by now: in one of these the
+                # handler would run in vain.
+                interrupt = partial(self.came.sort, key=_thread.interrupt_main)
+                os.register_at_fork(after_in_parent=interrupt, after_in_child=interrupt)
+                self._forked = True
             self._turn.acquire()
             self._thread = threading.get_ident()
             self._told[:] = self.watchers
@@ -75,15 +82,12 @@ class _Fork:
 
 
 _fork = _Fork()
-# `interrupt_main` for what came: called without a step of Python's, so that the handler runs when the fork is over.
-_interrupt = partial(_fork.came.sort, key=_thread.interrupt_main)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_fork.before,
         after_in_parent=lambda: _fork.after(child=False),
         after_in_child=lambda: _fork.after(child=True),
     )
-    os.register_at_fork(after_in_parent=_interrupt, after_in_child=_interrupt)
 
 
 def watch(watcher: Watcher) -> None:
