@@ -184,35 +184,53 @@ class Tx:
         return self._run_on(self._connection, statement.sql, statement.bind(params))
 
 
-class _AtWork:
-    """The threads that have a connection in use, each for the time of a `with`; a stop lets no more begin."""
+class _Threads:
+    """The threads that are at something, at most so many at once, each for the time of a `with`.
 
-    def __init__(self, lock: threading.Lock) -> None:
-        self.count = 0
+    They are known by their numbers and not counted: what a signal handler raises between two steps may keep one
+    from leaving, and then it is simply still there when it comes again. A stop lets no more begin.
+    """
+
+    def __init__(self, lock: threading.Lock, *, most: int | None = None) -> None:
+        self.inside: set[int] = set()
+        self._most = most
         self._lock = lock
         self._changed = threading.Condition(lock)
         self._stopped = False
 
     def __enter__(self) -> None:
-        with self._lock:
-            while self._stopped:
-                self._changed.wait()
-            self.count += 1
+        self.enter(None)
 
     def __exit__(self, *raised: object) -> None:
+        self.leave()
+
+    def enter(self, seconds: float | None) -> bool:
+        """Come in; False when there was no room for so long."""
+        me = threading.get_ident()
+        with self._lock:  # not the condition, which a signal might meet between its lock and us
+            if self._room(me) or self._changed.wait_for(lambda: self._room(me), seconds):
+                self.inside.add(me)
+                return True
+        return False
+
+    def leave(self) -> None:
+        """Go; also for who is not there."""
         with self._lock:
-            self.count -= 1
-            if self._stopped:
+            self.inside.discard(threading.get_ident())
+            if self._stopped or self._most is not None:
                 self._changed.notify_all()
 
     def stop(self, seconds: float) -> None:
         """Let nobody begin, and wait so long for those who did; with the lock held, as the next one."""
         self._stopped = True
-        self._changed.wait_for(lambda: self.count == 0, seconds)
+        self._changed.wait_for(lambda: not self.inside, seconds)
 
     def go_on(self) -> None:
         self._stopped = False
         self._changed.notify_all()
+
+    def _room(self, me: int) -> bool:
+        return not self._stopped and (self._most is None or me in self.inside or len(self.inside) < self._most)
 
 
 class Database:
@@ -226,8 +244,8 @@ class Database:
         self._prepared: dict[str, _Prepared] = {}
         self._idle: list[tuple[Any, object]] = []
         self._lock = threading.Lock()
-        self._places = threading.Semaphore(CONNECTIONS_MAX)
-        self._at_work = _AtWork(self._lock)
+        self._places = _Threads(threading.Lock(), most=CONNECTIONS_MAX)
+        self._at_work = _Threads(self._lock)
         self._line = self._new_line()
         self._closed = False
         self._reached = False
@@ -343,7 +361,7 @@ class Database:
         knowledge.check(Tx(self, connection), tables, where, self.warnings)
 
     def _take(self) -> tuple[Any, object]:
-        if not self._places.acquire(timeout=RETRY_SECONDS):
+        if not self._places.enter(RETRY_SECONDS):
             raise errors.Busy(
                 f"other calls of this process kept all its {CONNECTIONS_MAX} connections for {RETRY_SECONDS:g} s",
                 hint="try again, with fewer calls at the same time",
@@ -356,7 +374,7 @@ class Database:
                     return self._idle.pop()
             connection = self.engine.connect()
         except BaseException:
-            self._places.release()
+            self._places.leave()
             raise
         self._reached = True
         return connection, None
@@ -375,7 +393,7 @@ class Database:
             with suppress(self.engine.driver_error):  # it may be lost already
                 self.engine.close(connection)
         finally:
-            self._places.release()
+            self._places.leave()
 
     def prepared(self, name: str) -> _Prepared:
         found = self._prepared.get(name)
@@ -423,15 +441,15 @@ class Database:
             idle, self._idle = self._idle, []
         for connection, _ in idle:
             self.engine.close(connection)
-        if self._at_work.count == 0:
+        if not self._at_work.inside:
             self.engine.before_fork()
         self._lock.acquire()
 
     def after_fork(self, *, child: bool) -> None:
         """Go on; in the child nobody is at work, since other threads do not go through a fork."""
         if child:
-            self._at_work.count = 0
-            self._places = threading.Semaphore(CONNECTIONS_MAX)
+            self._at_work.inside.clear()
+            self._places = _Threads(threading.Lock(), most=CONNECTIONS_MAX)
             self._line = self._new_line()
             self.engine.after_fork()
         self._at_work.go_on()

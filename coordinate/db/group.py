@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from coordinate.errors import Busy, CoordinateError
+from coordinate.errors import Busy, CoordinateError, OutcomeUnknown
 
 if TYPE_CHECKING:
     from coordinate.db.engine import Tx
@@ -58,6 +58,9 @@ class _Waiting(Call):
 
     def __init__(self, work: Callable[[Any], Any]) -> None:
         super().__init__(work)
+        self.thread = threading.get_ident()
+        self.leads = False
+        self.leader: _Waiting | None = None  # who has taken it
         self.turn = threading.Lock()  # released when it is over, or when it is to lead
         self.turn.acquire()
 
@@ -75,22 +78,23 @@ class Line:
         self._lock = threading.Lock()
         self._waiting: deque[_Waiting] = deque()
         self._leader: _Waiting | None = None
+        self._calls: dict[int, _Waiting] = {}  # of each thread its one
 
     def perform(self, work: Callable[[Any], Any], transact: Transact) -> Call:
         """Have it done by whoever leads. Raises what it raised; `Busy` when its turn did not come in time."""
         call = _Waiting(work)
         try:
             with self._lock:
+                if (last := self._calls.get(call.thread)) is not None:
+                    self._go(last)  # a signal kept it from leaving
+                self._calls[call.thread] = call
                 self._waiting.append(call)
                 self._leader = self._leader or call
             while not call.over:
                 if self._leader is call:
                     self._lead(call, transact)
-                elif not call.turn.acquire(timeout=self._patience) and self._give_up(call):
-                    raise Busy(
-                        f"other calls of this process kept the board for {self._patience:g} s",
-                        hint="try again, or wait longer: $COORDINATE_BUSY_SECONDS",
-                    )
+                elif not call.turn.acquire(timeout=self._patience):
+                    self._give_up(call)
         finally:
             self._leave(call)
         if call.error is not None:
@@ -105,8 +109,11 @@ class Line:
                 group.append(self._waiting.popleft())
                 while self._waiting and not (mine.alone or self._waiting[0].alone) and len(group) < GROUP_MAX:
                     group.append(self._waiting.popleft())
+                for call in group:
+                    call.leader = mine
             return group
 
+        mine.leads = True
         try:
             transact(take)
         except BaseException as error:
@@ -120,6 +127,7 @@ class Line:
             for call in group:
                 call.over = True
         finally:
+            mine.leads = False
             for call in group:
                 if call.over and call is not mine:
                     call.turn.release()
@@ -128,24 +136,39 @@ class Line:
         with self._lock:
             for call in reversed(calls):
                 if not call.gone:
-                    call.alone, call.answer, call.error, call.events = True, None, None, []
+                    call.alone, call.answer, call.error, call.events, call.leader = True, None, None, [], None
                     self._waiting.appendleft(call)
 
-    def _give_up(self, call: _Waiting) -> bool:
-        """Whether it still waits, and now no more; what is being done has to be waited for."""
+    def _give_up(self, call: _Waiting) -> None:
+        """Wait no more, if it still does; what is being done has to be waited for."""
         with self._lock:
-            if call not in self._waiting or self._leader is call:
-                return False
-            self._waiting.remove(call)
-            return True
+            if call.over or self._leader is call:
+                return
+            if call in self._waiting:
+                if self._leader is not None and not self._leader.leads:
+                    self._go(self._leader)
+                raise Busy(
+                    f"other calls of this process kept the board for {self._patience:g} s",
+                    hint="try again, or wait longer: $COORDINATE_BUSY_SECONDS",
+                )
+            if call.leader is not None and not call.leader.leads:
+                raise OutcomeUnknown(
+                    "the thread that made the change, together with others, was interrupted: it is made or not",
+                    hint="look at the task before repeating the call",
+                )
 
     def _leave(self, call: _Waiting) -> None:
         """Whatever happened: nobody waits for one that is gone."""
         with self._lock:
-            call.gone = True
-            if call in self._waiting:
-                self._waiting.remove(call)
-            if self._leader is call:
-                self._leader = self._waiting[0] if self._waiting else None
-                if self._leader is not None:
-                    self._leader.turn.release()
+            self._go(call)
+
+    def _go(self, call: _Waiting) -> None:
+        call.gone = True
+        if self._calls.get(call.thread) is call:
+            del self._calls[call.thread]
+        if call in self._waiting:
+            self._waiting.remove(call)
+        if self._leader is call:
+            self._leader = self._waiting[0] if self._waiting else None
+            if self._leader is not None:
+                self._leader.turn.release()

@@ -20,6 +20,7 @@ import coordinate
 from coordinate import errors
 from coordinate.db.dialect import SQLite
 from coordinate.db.engine import Database, Tx
+from coordinate.db.engine import _Threads
 from coordinate.db.gate import Gate
 from tests.races import arena
 from tests.races.arena import KILLED, Go, Noticed, Weakness
@@ -237,7 +238,7 @@ def test_a_forked_child_holds_no_place_of_its_parents(sqlite_board: str, monkeyp
             c.emit(event_type="came")
             engine = c.database.engine
             assert isinstance(engine, SQLite) and engine.gate.enter(make=True)
-            c.database._at_work.count = 1
+            c.database._at_work.inside.add(0)
             if os.fork() == 0:
                 over.wait(60)
                 os._exit(0)
@@ -285,6 +286,34 @@ def together(c: coordinate.Coordinator, calls: list[Callable[[], Any]]) -> list[
         thread.join(60)
         assert not thread.is_alive()
     return answers
+
+
+def test_whoever_a_signal_kept_from_leaving_blocks_nobody_for_long() -> None:
+    """Guards: places are known by their threads, and a leader that does not lead is passed over."""
+    places, met = _Threads(threading.Lock(), most=1), []
+    assert places.enter(0)
+    assert places.enter(0), "our own, whom nobody let go"
+    for _ in range(2):
+        other = threading.Thread(target=lambda: met.append(places.enter(0)))
+        other.start()
+        other.join()
+        places.leave()
+    assert met == [False, True]
+
+    def transact(take: Callable[[], Sequence[Call]]) -> None:
+        for call in take():
+            call.answer = call.work(None)
+
+    line = Line(0.05)
+    for thread in (threading.get_ident(), 0):
+        gone = _Waiting(lambda tx: "never")
+        gone.thread = thread
+        line._waiting.append(gone)
+        line._calls[thread] = line._leader = gone
+        if thread == 0:
+            with pytest.raises(errors.Busy):
+                line.perform(lambda tx: "too early", transact)
+        assert line.perform(lambda tx: "done", transact).answer == "done"
 
 
 @pytest.fixture
