@@ -9,7 +9,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,9 @@ import pytest
 import coordinate
 from coordinate import errors
 from coordinate.db.dialect import SQLite
-from coordinate.db.engine import Database, Tx
-from coordinate.db.engine import _Threads
+from coordinate.db.engine import Database, Tx, _Threads
 from coordinate.db.gate import Gate
+from coordinate.db.group import Call, Line, _Waiting
 from tests.races import arena
 from tests.races.arena import KILLED, Go, Noticed, Weakness
 from tests.races.test_claims import HOLDING, assert_each_done_once, play_comeback, worker

@@ -212,27 +212,27 @@ def play_signals_at_forks(url: str, weakness: Weakness | None = None) -> None:
                 listens = False
                 raise Rang
 
-        with coordinate.connect(url, agent="parent") as c:
-            signal.signal(signal.SIGUSR1, ring)
-            if (bell := os.fork()) == 0:
-                while os.getppid() == me:
-                    os.kill(me, signal.SIGUSR1)
-                    time.sleep(0.002)
-                os._exit(0)
-            until = time.monotonic() + 1
-            while time.monotonic() < until:
-                try:
-                    listens = True
-                    if (child := os.fork()) == 0:
-                        os._exit(0)
-                    os.waitpid(child, 0)
-                    listens = False
-                except Rang:
-                    rang += 1
-                assert not forks._fork._turn.locked(), "for ever"
-            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-            os.kill(bell, signal.SIGKILL)
-            c.dispatch(title="T", role="r")
+        c = coordinate.connect(url, agent="parent")  # closing it would wait for what is locked
+        signal.signal(signal.SIGUSR1, ring)
+        if (bell := os.fork()) == 0:
+            while os.getppid() == me:
+                os.kill(me, signal.SIGUSR1)
+                time.sleep(0.002)
+            os._exit(0)
+        until = time.monotonic() + 1
+        while time.monotonic() < until:
+            try:
+                listens = True
+                if (child := os.fork()) == 0:
+                    os._exit(0)
+                os.waitpid(child, 0)
+                listens = False
+            except Rang:
+                rang += 1
+            assert not forks._fork._turn.locked(), "for ever"
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        os.kill(bell, signal.SIGKILL)
+        c.dispatch(title="T", role="r")
         return rang
 
     (rang,) = arena.run([parent], weakness=weakness)
