@@ -9,6 +9,7 @@ full disk is met by the one whom it concerns. Who finds nobody waiting pays noth
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from coordinate.db.engine import Tx
 
 GROUP_MAX = 100
+# Whoever is to lead does it at once, if a signal handler has not ended the call.
+LATE_SECONDS = 1.0
 
 
 class Call:
@@ -60,6 +63,7 @@ class _Waiting(Call):
         super().__init__(work)
         self.thread = threading.get_ident()
         self.leads = False
+        self.appointed = 0.0  # when it was to lead
         self.leader: _Waiting | None = None  # who has taken it
         self.turn = threading.Lock()  # released when it is over, or when it is to lead
         self.turn.acquire()
@@ -89,8 +93,11 @@ class Line:
                     self._go(last)  # a signal kept it from leaving
                 self._calls[call.thread] = call
                 self._waiting.append(call)
-                self._leader = self._leader or call
+                if self._leader is None:
+                    self._appoint(call)
             while not call.over:
+                if call.gone:
+                    raise self._busy()
                 if self._leader is call:
                     self._lead(call, transact)
                 elif not call.turn.acquire(timeout=self._patience):
@@ -145,12 +152,10 @@ class Line:
             if call.over or self._leader is call:
                 return
             if call in self._waiting:
-                if self._leader is not None and not self._leader.leads:
-                    self._go(self._leader)
-                raise Busy(
-                    f"other calls of this process kept the board for {self._patience:g} s",
-                    hint="try again, or wait longer: $COORDINATE_BUSY_SECONDS",
-                )
+                first = self._leader
+                if first is not None and not first.leads and time.monotonic() > first.appointed + LATE_SECONDS:
+                    self._go(first)
+                raise self._busy()
             if call.leader is not None and not call.leader.leads:
                 raise OutcomeUnknown(
                     "the thread that made the change, together with others, was interrupted: it is made or not",
@@ -169,6 +174,17 @@ class Line:
         if call in self._waiting:
             self._waiting.remove(call)
         if self._leader is call:
-            self._leader = self._waiting[0] if self._waiting else None
-            if self._leader is not None:
-                self._leader.turn.release()
+            self._leader = None
+            if self._waiting:
+                self._appoint(self._waiting[0])
+                self._waiting[0].turn.release()
+
+    def _appoint(self, call: _Waiting) -> None:
+        call.appointed = time.monotonic()
+        self._leader = call
+
+    def _busy(self) -> Busy:
+        return Busy(
+            f"other calls of this process kept the board for {self._patience:g} s",
+            hint="try again, or wait longer: $COORDINATE_BUSY_SECONDS",
+        )
