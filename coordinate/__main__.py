@@ -193,10 +193,10 @@ def _survive_any_locale() -> None:
     if sys.stdout is None:
         sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")  # noqa: SIM115, PTH123
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+        sys.stderr = sys.__stderr__ = open(os.devnull, "w", encoding="utf-8")  # type: ignore[misc]  # noqa: SIM115, PTH123
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
-    heard = sys.stderr.encoding
-    sys.stderr = _Unheard(sys.stderr.detach(), heard, "replace", line_buffering=True)  # type: ignore[union-attr]
+    # Beside the stream that was there: others may have got hold of it.
+    sys.stderr = _Unheard(sys.stderr.buffer, sys.stderr.encoding, "replace", line_buffering=True)
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
