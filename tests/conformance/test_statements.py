@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -209,6 +210,26 @@ def test_the_hot_statements_walk_their_index_though_nobody_counted_what_is_held(
         text = "\n".join(plan_of(crowd, name))  # the row that was picked, or told, is found by its id
         assert re.search(r"\bpk_tasks\b" if engine == "postgresql" else "INDEX sqlite_autoindex_tasks_1", text), text
         assert not re.search(r"idx_tasks_(session|holder|review|claim_project)", text), text
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_a_claim_waits_for_the_server_twice(board: Coordinator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for the task, once for its commit; all that is told and read beside it goes along."""
+    waits: list[str] = []
+    answered = Postgres.answered
+
+    def counted(self: Postgres, connection: Any, executed: Any) -> Any:
+        if executed.pgresult is None:
+            waits.append("a question")
+        return answered(self, connection, executed)
+
+    monkeypatch.setattr(Postgres, "schema_stamp", lambda self, connection: "looked at")  # else every few seconds
+    for _ in range(3):
+        board.dispatch(title="T", role="worker")
+    board.claim_next(role="worker")
+    monkeypatch.setattr(Postgres, "answered", counted)
+    board.claim_next(role="worker")
+    assert waits == ["a question"]  # and the end of the transaction
 
 
 def test_a_waiting_look_walks_the_index_too(crowd: str, engine: str) -> None:

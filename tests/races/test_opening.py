@@ -244,6 +244,42 @@ def test_a_signal_at_a_fork_leaves_nothing_locked(board_url: str) -> None:
     play_signals_at_forks(board_url)
 
 
+def test_a_signal_in_the_midst_of_a_fork_comes_when_it_is_over(sqlite_board: str) -> None:
+    class Rang(Exception):
+        pass
+
+    class Bell:
+        def before_fork(self) -> None:
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+        def after_fork(self, *, child: bool) -> None:
+            pass
+
+    def parent(go: Go) -> str:
+        me, bell = os.getpid(), Bell()
+
+        def ring(*_: object) -> None:
+            raise Rang
+
+        signal.signal(signal.SIGUSR1, ring)
+        forks.watch(bell)
+        with coordinate.connect(sqlite_board, agent="parent") as c:
+            try:
+                if os.fork() == 0:
+                    os._exit(0)
+            except Rang:
+                if os.getpid() != me:
+                    os._exit(1)
+                told = "it came"
+            else:
+                told = "it was lost"
+            assert os.wait()[1] == 0, "it is the parent's alone"
+            c.stats()
+        return told
+
+    assert arena.run([parent]) == ["it came"]
+
+
 def test_signals_that_come_between_the_halves_of_a_fork_are_noticed(sqlite_board: str) -> None:
     def let_in() -> None:
         forks._Fork._put_signals_off = lambda self: None  # type: ignore[method-assign]

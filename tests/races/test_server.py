@@ -289,6 +289,24 @@ def test_a_client_that_stops_in_its_transaction_holds_nothing_for_ever(engine: s
         client.join()
 
 
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_a_claim_whose_connection_is_cut_while_it_waits_goes_on(engine: str, postgres_board: str) -> None:
+    """PG-11. Guard: only that the task is locked for long is told at once; anything else is tried again."""
+    got: list[object] = []
+    cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
+    with coordinate.connect(postgres_board, agent="a") as c, psycopg.connect(postgres_board) as other:
+        c.dispatch(title="The last", role="worker")
+        other.execute("SELECT FROM tasks FOR UPDATE")
+        claimer = threading.Thread(target=lambda: got.append(c.claim_next(role="worker")))
+        claimer.start()
+        with psycopg.connect(postgres_board, autocommit=True) as boss:
+            while claimer.is_alive() and not boss.execute(cut, [other.info.backend_pid]).fetchall():
+                time.sleep(0.01)
+        other.rollback()
+        claimer.join()
+    assert [claim.handle for claim in got] == ["TASK-1@1"]  # type: ignore[attr-defined]
+
+
 def test_many_threads_of_a_process_share_a_few_connections(board_url: str) -> None:
     """Guard: the places. A server pays more for a new connection than for some calls, and has only so many."""
     opened: list[object] = []
