@@ -176,16 +176,23 @@ _ABSENT = "^no such (table|column)|has no column named"
 
 
 class _Connection(sqlite3.Connection):
-    """One that remembers how long it waits for others, so that it is told only when that changes."""
+    """One that remembers how it was set up, so that it is told only what changes."""
 
     wal = False
     _patience = -1.0
+    _scratch = "DEFAULT"
 
     def be_patient(self, seconds: float) -> None:
         """Wait so long for a lock that another has."""
         if seconds != self._patience:
             self.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
             self._patience = seconds
+
+    def keep_scratch(self, where: str) -> None:
+        """Where what a statement needs for itself is kept: in MEMORY, or as by DEFAULT in a file once it is large."""
+        if where != self._scratch:
+            self.execute(f"PRAGMA temp_store = {where}")
+            self._scratch = where
 
 
 class SQLite:
@@ -306,6 +313,7 @@ class SQLite:
             self._begin_write(connection)
         else:
             connection.be_patient(self.patience)
+            connection.keep_scratch("DEFAULT")  # a figure may sort a whole table
             connection.execute("BEGIN")
 
     def _begin_write(self, connection: _Connection) -> None:
@@ -318,6 +326,8 @@ class SQLite:
         if not self.gate.goes_on:
             self.gate.enter()
         connection.be_patient(0)
+        # The pages before a savepoint: a claim's fill the 64 KB beyond which they would go to a file, one by one.
+        connection.keep_scratch("MEMORY")
         try:
             while True:
                 first = self.gate.wait(started + self.patience - time.monotonic())

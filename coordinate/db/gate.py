@@ -34,7 +34,7 @@ _NOBODY = 0
 STILL_SECONDS = 0.5
 # How long a turn lasts. Another process begins with cold caches and takes three times as long; so who comes back at
 # once writes again, a few times, before the next one may.
-TURN_SECONDS = 0.0015
+TURN_SECONDS = 0.001
 _MOST = 2**40  # then they begin anew, out of order once
 
 

@@ -144,6 +144,7 @@ def _as_processes(path: str, count: int, seconds: float) -> Lives:
     def live(number: int) -> None:
         with coordinate.connect(path, agent=f"writer-{number}") as c:
             told.put(_claims(c, f"writer-{number}", barrier, seconds))
+            barrier.wait()  # processes that end take the processor from those that have a claim to make yet
 
     writers = [FORK.Process(target=live, args=(number,), daemon=True) for number in range(count)]
     for writer in writers:

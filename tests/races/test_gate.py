@@ -347,6 +347,26 @@ def test_threads_that_wait_together_are_committed_together_and_a_refusal_undoes_
     arena.assert_sound(sqlite_board)
 
 
+def test_a_group_keeps_what_its_savepoints_need_in_memory_and_a_read_what_it_sorts_in_a_file(
+    sqlite_board: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit, files = SQLite.commit, set[str]()
+
+    def looked_at(self: SQLite, connection: sqlite3.Connection) -> None:
+        files.update(each.readlink().name for each in Path("/proc/self/fd").iterdir() if each.is_symlink())
+        commit(self, connection)
+
+    with coordinate.connect(sqlite_board, agent="a") as c:
+        arena.dispatch_many(c, 300)
+        monkeypatch.setattr(SQLite, "commit", looked_at)
+        together(c, [lambda: c.claim_next(role="worker") for _ in range(8)])
+        assert Path(sqlite_board).name in files
+        assert not [name for name in files if name.startswith("etilqs")]
+        c.status()
+        connection, _ = c.database._idle[-1]
+        assert connection.execute("PRAGMA temp_store").fetchone() == (0,)
+
+
 def test_a_fault_in_a_group_is_met_by_its_own_call_alone(sqlite_board: str) -> None:
     def faulty(tx: Tx) -> None:
         tx.run("history_insert", task_id="TASK-404", agent="a", action="CLAIM", attempt=1, detail="")
