@@ -24,6 +24,7 @@ OWN_EVENTS = (
 )
 # A few, since they come along with another answer.
 LEARNINGS_MAX = 5
+SILENT_MAX = 1_000
 
 
 def append(
@@ -236,10 +237,14 @@ def learnings(tx: Tx, *, limit: int = LEARNINGS_MAX, agent: str = "", session: s
 
 
 def unheard(tx: Tx, *, agent: str, session: str | None) -> bool:
-    """Whether `learnings` would hand something along; a newcomer has to begin, too."""
+    """Whether to call `learnings`: it would hand something along, a newcomer has to begin, or much came in silence,
+    all of which each look would go through again.
+    """
     agent, consumer = inputs.agent(agent), listener(inputs.name(session or agent, "session"))
     cursor = tx.one("cursor", consumer=consumer)
-    return cursor is None or bool(tx.all("said_after", after=int(cursor.delivered), not_by=agent, limit=1))
+    if cursor is None or head(tx) - cursor.delivered > SILENT_MAX:
+        return True
+    return bool(tx.all("said_after", after=int(cursor.delivered), not_by=agent, limit=1))
 
 
 def ack(tx: Tx, *, consumer: str, position: int) -> Cursor:

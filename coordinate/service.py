@@ -353,6 +353,7 @@ class Coordinator:
                 session=session,
             ),
             wait,
+            claims=True,
         )
         return found[0] if found else None
 
@@ -488,7 +489,9 @@ class Coordinator:
             left = deadline - time.monotonic()
             if not news.nothing or left <= 0:
                 return news
-            due = LOOK_SECONDS if role is None else self._perform(figures.next_change, writes=False)
+            due = LOOK_SECONDS
+            if role is not None:
+                due = self._perform(functools.partial(figures.next_change, claims=False), writes=False)
             self.database.wait(max(0.01, min(left, due, LOOK_SECONDS)))
 
     def tail_events(
@@ -798,8 +801,8 @@ class Coordinator:
         self._next_sign[session] = time.monotonic() + SIGN_SECONDS
         self._lost_something = self._lost_something or (lost and session == self.session)
 
-    def _until(self, look: Callable[[], list[R]], wait: float) -> list[R]:
-        """Look until something is there: at a hint, at the next due time, and every two seconds in any case."""
+    def _until(self, look: Callable[[], list[R]], wait: float, *, claims: bool = False) -> list[R]:
+        """Look until something is there: at a hint and every two seconds; whoever claims, at the next due time too."""
         deadline = time.monotonic() + inputs.seconds(wait, "wait", most=inputs.WAIT_SECONDS_MAX)
         if wait:
             self.database.may_wait()
@@ -808,7 +811,9 @@ class Coordinator:
             left = deadline - time.monotonic()
             if found or left <= 0:
                 return found
-            due = self._perform(figures.next_change, writes=False)
+            due = LOOK_SECONDS
+            if claims:
+                due = self._perform(functools.partial(figures.next_change, claims=True), writes=False)
             self.database.wait(max(0.01, min(left, due, LOOK_SECONDS)))
 
     def _in_batches(self, batch: Callable[..., tuple[int, int | None]], **options: Any) -> int:

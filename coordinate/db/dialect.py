@@ -14,8 +14,8 @@ import re
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -97,6 +97,9 @@ class Engine(Protocol):
         """What gives its rows, also once the transaction is over."""
 
     def rows_touched(self, connection: Any, executed: Any) -> int: ...
+
+    def plain_rows(self, connection: Any) -> AbstractContextManager[None]:
+        """As long as it lasts, a caller's own connection gives tuples and text, whatever it was to make."""
 
     def explain(self, error: Exception, *, committing: bool) -> Interrupted | None:
         """What a driver's error means; None when it is a fault of ours."""
@@ -389,6 +392,15 @@ class SQLite:
 
     def rows_touched(self, connection: sqlite3.Connection, executed: sqlite3.Cursor) -> int:
         return executed.rowcount
+
+    @contextmanager
+    def plain_rows(self, connection: sqlite3.Connection) -> Iterator[None]:
+        rows, texts = connection.row_factory, connection.text_factory
+        connection.row_factory, connection.text_factory = None, str
+        try:
+            yield
+        finally:
+            connection.row_factory, connection.text_factory = rows, texts
 
     def explain(self, error: Exception, *, committing: bool) -> Interrupted | None:
         if isinstance(error, sqlite3.ProgrammingError) and "closed database" in str(error):
@@ -897,6 +909,9 @@ class Postgres:
 
     def rows_touched(self, connection: Any, executed: Any) -> int:
         return int(self.answered(connection, executed).rowcount)
+
+    def plain_rows(self, connection: Any) -> AbstractContextManager[None]:
+        return nullcontext()  # each cursor says it
 
     def _cursor(self, connection: Any) -> Any:
         # Said each time, because a caller's own connection may make other cursors and other rows.

@@ -30,6 +30,8 @@ RETRY_SECONDS = 30.0
 # A place that never answered yet is more likely a wrong address than a restart.
 FIRST_RETRY_SECONDS = 3.0
 FORK_PATIENCE_SECONDS = 5.0
+# A prime: where the last batch of many events is exactly full, each look goes through all of them until another comes.
+NUMBERED_MAX = 9_973
 # By what a transaction inserts at its end, beside one event: the statement that does it all, where an engine has one.
 _TOGETHER = {("history_insert",): "change_told", ("attempt_open", "history_insert"): "claim_told"}
 
@@ -405,7 +407,7 @@ class Database:
         """Whether this engine needs a statement of that name."""
         return name in self.engine.library
 
-    def number_events(self, batch: int = 10_000) -> None:
+    def number_events(self, batch: int = NUMBERED_MAX) -> None:
         """Give positions to committed events, where readers do that; in a short transaction of its own."""
         if self.has("events_number"):
             # A standby's readers see what was numbered elsewhere, those of a fenced board what the move numbered.
@@ -478,6 +480,10 @@ class Borrowed(Database):
         patience: float = RETRY_SECONDS,
         at_once: tuple[type[errors.CoordinateError], ...] = (),
     ) -> tuple[R, list[dict[str, Any]]]:
+        with self.engine.plain_rows(self._connection):
+            return self._perform_within(work, writes=writes)
+
+    def _perform_within(self, work: Callable[[Tx], R], *, writes: bool) -> tuple[R, list[dict[str, Any]]]:
         if not self._checked:
             self._check_knowledge(self._connection)
             self._checked = True
@@ -504,7 +510,7 @@ class Borrowed(Database):
             self._connection.execute("RELEASE SAVEPOINT coordinate")
         return answer, tx.events
 
-    def number_events(self, batch: int = 10_000) -> None:
+    def number_events(self, batch: int = NUMBERED_MAX) -> None:
         """Not here: the numbering's lock would last as long as the caller's transaction."""
 
     def wait(self, seconds: float) -> None:

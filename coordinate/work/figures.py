@@ -261,9 +261,12 @@ def has_work(tx: Tx, *, role: str, project: str | None = None) -> bool:
     return bool(row.work)
 
 
-def next_change(tx: Tx) -> float:
-    """In how many seconds the queue next changes by itself (a lease ends, a task comes due); infinite if never."""
-    row = tx.one("queue_next_due")
+def next_change(tx: Tx, *, claims: bool) -> float:
+    """In how many seconds the queue next changes by itself (a lease ends, a task comes due); infinite if never.
+
+    For whoever `claims`, what is past counts: the next claim brings it back. Whoever only looks would look for ever.
+    """
+    row = tx.one("queue_next_due" if claims else "queue_next_change")
     assert row is not None
     moments = [moment for moment in (row.expiry, row.due) if moment is not None]
     return max(0.0, (min(moments) - row.now).total_seconds()) if moments else float("inf")

@@ -1216,8 +1216,17 @@ add(
 )
 add(
     "queue_next_due",
-    "When the queue next changes by itself: the first lease to end, the first task to come due.",
+    "When a claim next finds something to bring back: the first lease to end, the first task to come due; also past.",
     select(_first_expiry.label("expiry"), _first_due.label("due"), now().label("now")),
+)
+add(
+    "queue_next_change",
+    "The same of what is to come, for whoever only looks and brings nothing back.",
+    select(
+        _head(t.lease_until, and_(_HELD, t.lease_until > now())).label("expiry"),
+        _head(t.parked_until, and_(t.parked != const(""), t.parked_until > now())).label("due"),
+        now().label("now"),
+    ),
 )
 add(
     "queue_has_work",

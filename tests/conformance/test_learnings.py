@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 import coordinate
-from coordinate import Coordinator
+from coordinate import Coordinator, events
 from coordinate.errors import InvalidInput, NotFound
+from coordinate.plans import PlannedTask
 from coordinate.records import Learnings
 from tests.clock import age
+from tests.tables import rows
 
 
 def say(board: Coordinator, *messages: str, by: str = "bob") -> None:
@@ -113,3 +117,29 @@ def test_the_open_worktree_of_a_task_is_found_by_it(board: Coordinator) -> None:
     assert board.worktree_of(task=claim.handle) == opened.worktree
     board.close_worktree(task=task, aborted=True)
     assert board.worktree_of(task=task) is None
+
+
+def test_what_came_in_silence_is_gone_through_once(board: Coordinator, board_url: str) -> None:
+    board.learnings()
+    board.dispatch_plan(plan=[PlannedTask(f"k{n}", "t", "later") for n in range(events.SILENT_MAX + 1)], agent="bob")
+    assert board.wait_for(wait=0).nothing
+    (told,) = rows(board_url, "SELECT delivered FROM event_cursors WHERE consumer = 'learnings:alice'")
+    assert told == (board.tail_events()[1],)
+    say(board, "at last")
+    assert [event.message for event in board.wait_for(wait=0).said] == ["at last"]
+
+
+def test_whoever_waits_does_not_look_again_and_again_for_what_others_have_to_bring_back(
+    board: Coordinator, board_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lease of another role is past, and nobody claims there."""
+    board.dispatch(title="t", role="other")
+    board.claim_next(role="other", agent="dead")
+    age(board_url, 901)
+    ask = board.ask(title="Which?", action_owner="decision", options=["a", "b"], impact="i").ask.id
+    looks: list[float] = []
+    monkeypatch.setattr(board.database, "wait", lambda seconds: (looks.append(seconds), time.sleep(0.05)))
+    assert board.wait_for(role="worker", wait=0.2).nothing
+    assert board.wait_ask(ask=ask, wait=0.2) is None
+    assert min(looks[:2]) > 0.1, looks
+    assert board.claim_next(role="other", wait=0.2) is not None

@@ -125,6 +125,28 @@ def test_the_driver_connection_itself_will_do_too(board: Coordinator, board_url:
     assert board.view(task="TASK-1").task.title == "T"
 
 
+def test_what_the_driver_was_told_to_make_of_rows_and_texts_is_the_callers_own(
+    board: Coordinator, board_url: str
+) -> None:
+    if is_postgres(board_url):
+        raw: Any = psycopg.connect(board_url, row_factory=psycopg.rows.dict_row)
+    else:
+        raw = sqlite3.connect(board_url, isolation_level=None)
+        raw.row_factory = lambda cursor, row: {
+            each[0]: value for each, value in zip(cursor.description, row, strict=True)
+        }
+        raw.text_factory = bytes
+    raw.execute("BEGIN" if is_postgres(board_url) else "BEGIN IMMEDIATE")
+    with pytest.raises(NotFound):
+        board.using(raw).comment(task="TASK-1", text="none yet")
+    board.using(raw).dispatch(title="T", role="worker")
+    assert [task.title for task in board.using(raw).list_tasks().tasks] == ["T"]
+    assert raw.execute("SELECT title FROM tasks").fetchone() in ({"title": "T"}, {"title": b"T"})
+    raw.commit()
+    raw.close()
+    assert board.view(task="TASK-1").task.title == "T"
+
+
 def test_a_driver_that_begins_late_is_made_to_begin(board: Coordinator, board_url: str) -> None:
     """SQLAlchemy's own way with SQLite: nothing is begun before the first write."""
     if is_postgres(board_url):

@@ -2669,7 +2669,7 @@ WHERE tasks.role_boundary = :role AND (CAST(:project AS TEXT) IS NULL OR tasks.p
     IN ('DONE', 'CANCELLED'));
 
 -- name: queue_next_due
--- why: When the queue next changes by itself: the first lease to end, the first task to come due.
+-- why: When a claim next finds something to bring back: the first lease to end, the first task to come due; also past.
 -- takes: nothing
 -- gives: expiry instant, due instant, now instant
 SELECT (SELECT tasks.lease_until
@@ -2680,6 +2680,24 @@ ORDER BY tasks.lease_until
 LIMIT 1) AS expiry, (SELECT tasks.parked_until
 FROM tasks
 WHERE tasks.parked != '' AND tasks.parked_until IS NOT NULL
+ORDER BY tasks.parked_until
+
+LIMIT 1) AS due, (SELECT date_trunc('milliseconds', clock_timestamp())) AS now;
+
+-- name: queue_next_change
+-- why: The same of what is to come, for whoever only looks and brings nothing back.
+-- takes: nothing
+-- gives: expiry instant, due instant, now instant
+SELECT (SELECT tasks.lease_until
+FROM tasks
+WHERE tasks.status = 'IN_PROGRESS' AND tasks.lease_until > (SELECT date_trunc('milliseconds', clock_timestamp())) AND
+    tasks.lease_until IS NOT NULL
+ORDER BY tasks.lease_until
+
+LIMIT 1) AS expiry, (SELECT tasks.parked_until
+FROM tasks
+WHERE tasks.parked != '' AND tasks.parked_until > (SELECT date_trunc('milliseconds', clock_timestamp())) AND
+    tasks.parked_until IS NOT NULL
 ORDER BY tasks.parked_until
 
 LIMIT 1) AS due, (SELECT date_trunc('milliseconds', clock_timestamp())) AS now;

@@ -2402,7 +2402,7 @@ WHERE tasks.role_boundary = :role AND (CAST(:project AS TEXT) IS NULL OR tasks.p
     IN ('DONE', 'CANCELLED'));
 
 -- name: queue_next_due
--- why: When the queue next changes by itself: the first lease to end, the first task to come due.
+-- why: When a claim next finds something to bring back: the first lease to end, the first task to come due; also past.
 -- takes: nothing
 -- gives: expiry instant, due instant, now instant
 SELECT (SELECT tasks.lease_until
@@ -2413,6 +2413,24 @@ ORDER BY tasks.lease_until
 LIMIT 1) AS expiry, (SELECT tasks.parked_until
 FROM tasks
 WHERE tasks.parked != '' AND tasks.parked_until IS NOT NULL
+ORDER BY tasks.parked_until
+
+LIMIT 1) AS due, strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS now;
+
+-- name: queue_next_change
+-- why: The same of what is to come, for whoever only looks and brings nothing back.
+-- takes: nothing
+-- gives: expiry instant, due instant, now instant
+SELECT (SELECT tasks.lease_until
+FROM tasks
+WHERE tasks.status = 'IN_PROGRESS' AND tasks.lease_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND tasks.lease_until
+    IS NOT NULL
+ORDER BY tasks.lease_until
+
+LIMIT 1) AS expiry, (SELECT tasks.parked_until
+FROM tasks
+WHERE tasks.parked != '' AND tasks.parked_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND tasks.parked_until IS NOT
+    NULL
 ORDER BY tasks.parked_until
 
 LIMIT 1) AS due, strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS now;
