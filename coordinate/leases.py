@@ -178,7 +178,7 @@ def end(tx: Tx, rows: Iterable[Row], *, reason: str, by: str) -> list[Lease]:
             continue
         lease = lease_of(done)
         ended.append(lease)
-        _log_end(tx, lease, reason, by)
+        log_end(tx, lease, reason, by=by)
         if lease.kind == "scope":
             put_back(tx, lease.id)
         tx.announce("ready")
@@ -243,12 +243,8 @@ def put_back(tx: Tx, lease_id: int) -> None:
         pass
 
 
-def log_expired(tx: Tx, row: Row, *, by: str) -> None:
-    """The event of a lease that another statement ended because its time was over."""
-    _log_end(tx, lease_of(row), "expired", by)
-
-
-def _log_end(tx: Tx, lease: Lease, reason: str, by: str) -> None:
+def log_end(tx: Tx, lease: Lease, reason: str, *, by: str) -> None:
+    """The event of a lease that was ended."""
     former = {"former_holder": lease.agent, "former_session": lease.session_id}
     event_type = f"{'lock' if lease.kind == 'lock' else 'lease'}.{reason}"
     if reason in ("expired", "swept"):

@@ -461,13 +461,38 @@ add(
     )
     .returning(*_LEASE),
 )
+_renewed = greatest(
+    lease.expires_at,
+    plus_seconds(None, func.coalesce(cast(given_integer("ttl_seconds"), BigInteger), lease.ttl_seconds, type_=BIGINT)),
+)
+_last = lease.depth == const(1)
+_own_lock = (
+    _LOCK,
+    _HELD,
+    lease.project == given_text("project"),
+    lease.resource == given_text("resource"),
+    lease.agent == given_text("agent"),
+    case(
+        (cast(given_integer("fence"), BigInteger).is_not(None), lease.fence == given_integer("fence")),
+        else_=lease.session_id == given_text("session"),
+    ),
+)
 add(
-    "lock_unnest",
-    "One level of a nested lock less.",
+    "lock_release",
+    "One level of an own lock less, shown by its fence or else by the session; the last level ends it.",
     update(leases)
-    .where(lease.id == given_integer("id"), _HELD, lease.depth > const(1))
-    .values(depth=lease.depth - const(1))
+    .where(*_own_lock)
+    .values(
+        depth=case((_last, lease.depth), else_=lease.depth - const(1)),
+        released_at=case((_last, now()), else_=const(None)),
+        release_reason=case((_last, const("released")), else_=const(None)),
+    )
     .returning(*_LEASE),
+)
+add(
+    "lock_renew",
+    "Renew an own lock that lives to its full length from now; never to less.",
+    update(leases).where(*_own_lock, lease.expires_at > now()).values(expires_at=_renewed).returning(*_LEASE),
 )
 add(
     "lease_renew",
@@ -478,15 +503,7 @@ add(
         _HELD,
         lease.expires_at > now(),
     )
-    .values(
-        expires_at=greatest(
-            lease.expires_at,
-            plus_seconds(
-                None,
-                func.coalesce(cast(given_integer("ttl_seconds"), BigInteger), lease.ttl_seconds, type_=BIGINT),
-            ),
-        )
-    )
+    .values(expires_at=_renewed)
     .returning(*_LEASE),
 )
 add(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from coordinate import counters, inputs, leases
-from coordinate.db.engine import Row, Tx
-from coordinate.errors import Held, NotFound, StaleClaim
+from coordinate.db.engine import Tx
+from coordinate.errors import CoordinateError, Held, NotFound, StaleClaim
 from coordinate.fleet import agents
 from coordinate.records import Lease
 
@@ -34,7 +34,7 @@ def acquire_lock(
     agents.enter(tx, session=session)
     agents.end_stale(tx, limit=STALE_ALONG)
     for past in tx.all("lock_expire", project=project, resource=name):
-        leases.log_expired(tx, past, by=agent)
+        leases.log_end(tx, leases.lease_of(past), "expired", by=agent)
     if session is not None:
         nested = tx.one("lock_nest", project=project, resource=name, session=session, ttl_seconds=ttl)
         if nested is not None:
@@ -75,13 +75,11 @@ def release_lock(
 
     Raises `StaleClaim` when it was lost meanwhile, `Held` when another has it, `NotFound` when nobody does.
     """
-    row = _mine(tx, name, project, fence, agent, session)
-    if row.depth > 1:
-        less = tx.one("lock_unnest", id=row.id)
-        assert less is not None
-        return leases.lease_of(less)
-    ended = leases.end(tx, [row], reason="released", by=row.agent)
-    return ended[0]
+    lease = _own(tx, "lock_release", name, project, fence, agent, session)
+    if lease.released_at is not None:
+        leases.log_end(tx, lease, "released", by=lease.agent)
+        tx.announce("ready")
+    return lease
 
 
 def renew_lock(
@@ -96,32 +94,39 @@ def renew_lock(
 ) -> Lease:
     """Renew a live lock to its length from now. Raises as `release_lock`; a lock that is past is lost."""
     ttl = None if ttl_seconds is None else inputs.lease_seconds(ttl_seconds, "ttl_seconds")
-    row = _mine(tx, name, project, fence, agent, session)
-    renewed = tx.one("lease_renew", fence=row.fence, ttl_seconds=ttl)
-    if renewed is None:
-        raise _lost(name, int(row.fence))
-    return leases.lease_of(renewed)
+    return _own(tx, "lock_renew", name, project, fence, agent, session, ttl_seconds=ttl)
 
 
-def _mine(tx: Tx, name: str, project: str, fence: int | None, agent: str, session: str | None) -> Row:
+def _own(
+    tx: Tx, statement: str, name: str, project: str, fence: int | None, agent: str, session: str | None, **more: object
+) -> Lease:
+    """Change the caller's own lock by a statement that decides whether it is; raise why it is not."""
     name = inputs.not_own(name, "name", own=inputs.OWN_LOCKS)
     project, agent = inputs.name(project, "project"), inputs.agent(agent)
     if fence is not None:
         fence = inputs.integer(fence, "fence", least=1, most=inputs.BIGINT_MAX)
+    row = tx.one(statement, project=project, resource=name, fence=fence, agent=agent, session=session, **more)
+    if row is None:
+        raise _why_not_own(tx, name, project, fence, agent, session)
+    return leases.lease_of(row)
+
+
+def _why_not_own(
+    tx: Tx, name: str, project: str, fence: int | None, agent: str, session: str | None
+) -> CoordinateError:
     row = tx.one("lock_held", project=project, resource=name)
-    if row is not None and (row.fence == fence or (fence is None and session and row.session_id == session)):
-        if row.agent == agent:
-            return row
-        raise _held(tx, name, project)
+    shown = row is not None and (row.fence == fence if fence is not None else session and row.session_id == session)
+    if row is not None and shown:
+        return _lost(name, int(row.fence)) if row.agent == agent and not row.live else _held(tx, name, project)
     if fence is not None:
         before = tx.one("lease_by_fence", fence=fence)
         if before is not None and before.kind == "lock" and before.resource == name:
-            raise _lost(name, fence)
+            return _lost(name, fence)
     elif session and (lost := tx.one("lock_lost", project=project, resource=name, session=session)) is not None:
-        raise _lost(name, int(lost.fence))
+        return _lost(name, int(lost.fence))
     if row is None or not row.live:
-        raise NotFound(f"nobody holds the lock {name}", hint="see: coordinate lock list")
-    raise _held(tx, name, project)
+        return NotFound(f"nobody holds the lock {name}", hint="see: coordinate lock list")
+    return _held(tx, name, project)
 
 
 def _held(tx: Tx, name: str, project: str) -> Held:

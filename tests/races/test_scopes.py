@@ -234,6 +234,75 @@ def test_of_many_who_take_a_lock_one_has_it_also_when_its_time_is_over(board_url
     assert told == [(rounds - 1,)]
 
 
+# What two calls of one session do with its lock at one moment: how deep it is held before, the deeds, and what the two
+# may be told together (a depth, 0 for the end, or a refusal) with how deep it is held then.
+LOST = "stale_claim"
+Shared = tuple[int, tuple[str, str], set[tuple[int | str, int | str, int]]]
+LOST = "stale_claim"
+GIVEN_TWICE: Shared = (1, ("give", "give"), {(0, LOST, 0), (LOST, 0, 0)})
+SHARED = [
+    GIVEN_TWICE,
+    (2, ("give", "give"), {(0, 1, 0), (1, 0, 0)}),
+    (1, ("give", "take"), {(1, 2, 1), (0, 1, 1)}),
+    (1, ("give late", "take over"), {(0, 1, 1), (LOST, 1, 1)}),
+]
+
+
+def share(url: str, games: list[Shared], weakness: Weakness | None = None) -> None:
+    """Two processes of one session at one lock; who takes over is another's, and then the time is over."""
+    with arena.setting_up(url) as c:
+        alice, bob = (c.register(name=name).id for name in ("alice", "bob"))
+
+    def deed(c: Coordinator, what: str, fence: int) -> int | str:
+        try:
+            if what == "take over":
+                return c.acquire_lock(name="l", agent="bob", session=bob).depth
+            if what == "take":
+                return c.acquire_lock(name="l").depth
+            given = c.release_lock(name="l", fence=fence)
+        except errors.CoordinateError as error:
+            return error.code
+        return 0 if given.released_at else given.depth
+
+    def player(number: int) -> Callable[[Go], list[tuple[int | str, int]]]:
+        def live(go: Go) -> list[tuple[int | str, int]]:
+            told = []
+            with coordinate.connect(url, agent="alice", session=alice) as c:
+                for depth, deeds, _ in games:
+                    for _ in range(0 if number else depth):
+                        c.acquire_lock(name="l")
+                    if (number, deeds[0]) == (0, "give late"):
+                        arena.change(url, "UPDATE leases SET expires_at = '2001-01-01T00:00:00.000Z'")
+                    go()
+                    fence = max((lease.fence for lease in c.list_leases(ended=True)), default=1)
+                    go()
+                    answer = deed(c, deeds[number], fence)
+                    go()
+                    held = c.list_leases()
+                    told.append((answer, sum(each.depth for each in held)))
+                    go()
+                    for each in [] if number else held:
+                        for _ in range(each.depth):
+                            c.release_lock(name="l", fence=each.fence, agent=each.agent)
+            return told
+
+        return live
+
+    first, second = arena.run([player(0), player(1)], weakness=weakness, seconds=120)
+    for (_, deeds, allowed), (one, stands), (another, _) in zip(games, first, second, strict=True):
+        assert (one, another, stands) in allowed, f"{deeds}: {one}, {another}, then held {stands} deep"
+
+
+def test_a_session_that_takes_and_gives_its_lock_twice_at_once_has_it_as_deep_as_it_was_told(board_url: str) -> None:
+    """And whoever lost it meanwhile is told so."""
+    share(board_url, SHARED * 7)
+
+
+def test_without_the_look_whether_the_lock_is_held_still_it_is_given_back_twice(noticed: Noticed) -> None:
+    unheld = arena.cut("lock_release", r"AND leases\.released_at IS NULL")
+    noticed(lambda url: share(url, [GIVEN_TWICE] * 5, unheld))
+
+
 def test_a_counter_mints_400_different_numbers_for_eight_processes(board_url: str) -> None:
     """Statement 9, with floors that differ. Guard: one statement mints."""
 

@@ -395,14 +395,33 @@ RETURNING leases.id, leases.kind, leases.project, leases.resource, leases.prefix
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
     leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at;
 
--- name: lock_unnest
--- why: One level of a nested lock less.
--- takes: id integer
+-- name: lock_release
+-- why: One level of an own lock less, shown by its fence or else by the session; the last level ends it.
+-- takes: project text, resource text, agent text, fence integer, session text
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
 --   instant, expires_at instant, released_at instant, release_reason text, told_at instant
-UPDATE leases SET depth=(leases.depth - 1)
-WHERE leases.id = :id AND leases.released_at IS NULL AND leases.depth > 1
+UPDATE leases SET depth=CASE WHEN (leases.depth = 1) THEN leases.depth ELSE leases.depth - 1 END, released_at=CASE WHEN
+    (leases.depth = 1) THEN (SELECT date_trunc('milliseconds', clock_timestamp())) ELSE NULL END, release_reason=CASE
+    WHEN (leases.depth = 1) THEN 'released' ELSE NULL END
+WHERE leases.kind = 'lock' AND leases.released_at IS NULL AND leases.project = :project AND leases.resource = :resource
+    AND leases.agent = :agent AND CASE WHEN (CAST(:fence AS BIGINT) IS NOT NULL) THEN leases.fence = :fence ELSE
+    leases.session_id = :session END
+RETURNING leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at;
+
+-- name: lock_renew
+-- why: Renew an own lock that lives to its full length from now; never to less.
+-- takes: ttl_seconds integer, project text, resource text, agent text, fence integer, session text
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+UPDATE leases SET expires_at=greatest(leases.expires_at, (SELECT date_trunc('milliseconds', clock_timestamp()) +
+    make_interval(secs => CAST(coalesce(CAST(:ttl_seconds AS BIGINT), leases.ttl_seconds) AS DOUBLE PRECISION))))
+WHERE leases.kind = 'lock' AND leases.released_at IS NULL AND leases.project = :project AND leases.resource = :resource
+    AND leases.agent = :agent AND CASE WHEN (CAST(:fence AS BIGINT) IS NOT NULL) THEN leases.fence = :fence ELSE
+    leases.session_id = :session END AND leases.expires_at > (SELECT date_trunc('milliseconds', clock_timestamp()))
 RETURNING leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
     leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at;

@@ -362,14 +362,32 @@ WHERE leases.kind = 'lock' AND leases.released_at IS NULL AND (leases.expires_at
 RETURNING id, kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence, depth,
     ttl_seconds, acquired_at, expires_at, released_at, release_reason, told_at;
 
--- name: lock_unnest
--- why: One level of a nested lock less.
--- takes: id integer
+-- name: lock_release
+-- why: One level of an own lock less, shown by its fence or else by the session; the last level ends it.
+-- takes: project text, resource text, agent text, fence integer, session text
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
 --   instant, expires_at instant, released_at instant, release_reason text, told_at instant
-UPDATE leases SET depth=(leases.depth - 1)
-WHERE leases.id = :id AND leases.released_at IS NULL AND leases.depth > 1
+UPDATE leases SET depth=CASE WHEN (leases.depth = 1) THEN leases.depth ELSE leases.depth - 1 END, released_at=CASE WHEN
+    (leases.depth = 1) THEN strftime('%Y-%m-%dT%H:%M:%fZ', 'now') ELSE NULL END, release_reason=CASE WHEN (leases.depth
+    = 1) THEN 'released' ELSE NULL END
+WHERE leases.kind = 'lock' AND leases.released_at IS NULL AND leases.project = :project AND leases.resource = :resource
+    AND leases.agent = :agent AND CASE WHEN (CAST(:fence AS BIGINT) IS NOT NULL) THEN leases.fence = :fence ELSE
+    leases.session_id = :session END = 1
+RETURNING id, kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence, depth,
+    ttl_seconds, acquired_at, expires_at, released_at, release_reason, told_at;
+
+-- name: lock_renew
+-- why: Renew an own lock that lives to its full length from now; never to less.
+-- takes: ttl_seconds integer, project text, resource text, agent text, fence integer, session text
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+UPDATE leases SET expires_at=max(leases.expires_at, strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:ttl_seconds AS
+    BIGINT), leases.ttl_seconds)) || ' seconds'))
+WHERE leases.kind = 'lock' AND leases.released_at IS NULL AND leases.project = :project AND leases.resource = :resource
+    AND leases.agent = :agent AND CASE WHEN (CAST(:fence AS BIGINT) IS NOT NULL) THEN leases.fence = :fence ELSE
+    leases.session_id = :session END = 1 AND leases.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 RETURNING id, kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence, depth,
     ttl_seconds, acquired_at, expires_at, released_at, release_reason, told_at;
 
