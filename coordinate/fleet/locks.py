@@ -35,10 +35,9 @@ def acquire_lock(
     agents.end_stale(tx, limit=STALE_ALONG)
     for past in tx.all("lock_expire", project=project, resource=name):
         leases.log_end(tx, leases.lease_of(past), "expired", by=agent)
-    if session is not None:
-        nested = tx.one("lock_nest", project=project, resource=name, session=session, ttl_seconds=ttl)
-        if nested is not None:
-            return leases.lease_of(nested)
+    nested = {"project": project, "resource": name, "session": session, "ttl_seconds": ttl}
+    if (row := tx.one("lock_nest", **nested)) is not None:
+        return leases.lease_of(row)
     fence, _ = counters.take(tx, "fence")
     row = tx.one(
         "lock_insert",
@@ -56,7 +55,10 @@ def acquire_lock(
         ttl_seconds=ttl,
     )
     if row is None:
-        raise _held(tx, name, project)
+        # Another call of this very session may have taken it since we looked.
+        if (row := tx.one("lock_nest", **nested)) is None:
+            raise _held(tx, name, project)
+        return leases.lease_of(row)
     lease = leases.lease_of(row)
     leases.log(tx, "lock.acquired", [lease], agent=agent)
     return lease

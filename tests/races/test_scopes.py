@@ -7,11 +7,13 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import coordinate
 from coordinate import errors, paths
+from coordinate.db.engine import Row, Tx
 from coordinate.service import Coordinator
 from tests.races import arena
 from tests.races.arena import Go, Noticed, Weakness
@@ -239,8 +241,10 @@ def test_of_many_who_take_a_lock_one_has_it_also_when_its_time_is_over(board_url
 LOST = "stale_claim"
 Shared = tuple[int, tuple[str, str], set[tuple[int | str, int | str, int]]]
 LOST = "stale_claim"
+TAKEN_TWICE: Shared = (0, ("take", "take"), {(1, 2, 2), (2, 1, 2)})
 GIVEN_TWICE: Shared = (1, ("give", "give"), {(0, LOST, 0), (LOST, 0, 0)})
 SHARED = [
+    TAKEN_TWICE,
     GIVEN_TWICE,
     (2, ("give", "give"), {(0, 1, 0), (1, 0, 0)}),
     (1, ("give", "take"), {(1, 2, 1), (0, 1, 1)}),
@@ -295,12 +299,28 @@ def share(url: str, games: list[Shared], weakness: Weakness | None = None) -> No
 
 def test_a_session_that_takes_and_gives_its_lock_twice_at_once_has_it_as_deep_as_it_was_told(board_url: str) -> None:
     """And whoever lost it meanwhile is told so."""
-    share(board_url, SHARED * 7)
+    share(board_url, SHARED * 6)
 
 
 def test_without_the_look_whether_the_lock_is_held_still_it_is_given_back_twice(noticed: Noticed) -> None:
     unheld = arena.cut("lock_release", r"AND leases\.released_at IS NULL")
     noticed(lambda url: share(url, [GIVEN_TWICE] * 5, unheld))
+
+
+def test_without_the_second_try_to_nest_a_session_is_held_up_by_itself(engine: str, noticed: Noticed) -> None:
+    def nest_at_first_only() -> None:
+        one = Tx.one
+
+        def weakened(self: Tx, name: str, /, **params: Any) -> Row | None:
+            if name == "lock_insert":
+                self.announce("insert was tried")
+            again = name == "lock_nest" and "insert was tried" in self._topics
+            return None if again else one(self, name, **params)
+
+        Tx.one = weakened  # type: ignore[method-assign]
+
+    weakness = arena.together(nest_at_first_only, arena.no_transactions) if engine == "sqlite" else nest_at_first_only
+    noticed(lambda url: share(url, [TAKEN_TWICE] * 10, weakness))
 
 
 def test_a_counter_mints_400_different_numbers_for_eight_processes(board_url: str) -> None:
