@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sqlite3
 import stat
 from contextlib import closing
@@ -22,6 +23,10 @@ from coordinate.db.engine import Database, Tx
 
 # How many of those beside a board are kept.
 KEPT = 3
+# What they are called. Names of any other form are other people's, also those that end in a number, such as a date.
+_MADE = re.compile(
+    rf"(?P<board>.+)\.backup-(?:{'|'.join((*knowledge.REVISIONS, 'none'))})-(?:(?P<number>[0-9]+)|failed)", re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +43,14 @@ def export(board: Path, file: Path) -> Copied:
     """Copy a board into a new file, while others read and write; it holds all that was committed before the call.
 
     Raises `NoBoard`, `NotABoard` (other tables, or damaged), `NotEmpty` when the file is there already; `Moved` and
-    `Moving` where a move's fence is up.
+    `Moving` where a move's fence is up; `InvalidInput` for a name such as upgrades give to what they remove by and by.
     """
+    if _MADE.fullmatch(file.name):
+        raise errors.InvalidInput(
+            f"{file.name} is named like the copies that upgrades make, and remove when there are newer ones",
+            hint="name it otherwise, such as by its date",
+            field="file",
+        )
     refuse_what_is_no_board(board, str(board))
     if (elsewhere := fence.stops(standing_of_move(board))) is not None:
         raise elsewhere  # a copy of this would be no backup of the board
@@ -69,8 +80,9 @@ def make(board: Path, revision: str) -> Path:
     _remove(partial)
     try:
         copy(board, partial)
-        made = [number for number, _ in _backups(board)]
-        final = board.with_name(f"{board.name}.backup-{revision}-{max(made, default=0) + 1}")
+        number = max((number for number, _ in _backups(board)), default=0) + 1
+        while os.path.lexists(final := board.with_name(f"{board.name}.backup-{revision}-{number}")):
+            number += 1  # of a revision that only a newer program knows
         partial.replace(final)
     finally:
         _remove(partial)
@@ -176,10 +188,5 @@ def _remove(partial: Path) -> None:
 
 def _backups(board: Path) -> list[tuple[int, Path]]:
     """The backups of a board, oldest first."""
-    found = []
-    for path in board.parent.iterdir():
-        if path.name.startswith(f"{board.name}.backup-"):
-            number = path.name.rsplit("-", 1)[1]
-            if number.isdecimal():
-                found.append((int(number), path))
-    return sorted(found)
+    found = [(made, path) for path in board.parent.iterdir() if (made := _MADE.fullmatch(path.name))]
+    return sorted((int(made["number"]), path) for made, path in found if made["board"] == board.name and made["number"])

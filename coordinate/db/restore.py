@@ -62,16 +62,20 @@ def replacing(source: Path, board: Path, *, replace: bool) -> Iterator[Replacing
                 tx = Tx(Database(engine), connection)
                 yield Replacing(tx, known or (kept or aside) is None, kept or aside, rows)
                 tx.finish()
-                engine.commit(connection)
             except BaseException as error:
-                if kept is not None:
-                    backup.set_aside(Path(kept))
-                explained = engine.explain(error, committing=False) if isinstance(error, sqlite3.Error) else None
-                raise (explained.error if explained else error) from None
-            finally:
                 engine.rollback(connection)
-        if kept is not None:
-            backup.prune(board)
+                if kept is not None:
+                    Path(kept).unlink()  # the board is as it was
+                raise _in_our_words(engine, error) from None
+            try:
+                engine.commit(connection)
+            except sqlite3.Error as error:
+                raise _in_our_words(engine, error) from None
+
+
+def _in_our_words(engine: dialect.SQLite, error: BaseException) -> BaseException:
+    explained = engine.explain(error, committing=False) if isinstance(error, sqlite3.Error) else None
+    return explained.error if explained else error
 
 
 def _copy_at_head(source: Path, copy: Path) -> Path:

@@ -59,7 +59,9 @@ def test_the_backup_holds_what_was_committed_also_what_is_in_the_log_only(board_
 
 
 def test_the_last_three_are_kept_and_nothing_else_is_removed(board_file: Path) -> None:
-    bystanders = [f"{board_file.name}.backup-mine", f"{board_file.name}.backup-0001-x", "other.db.backup-0001-1"]
+    """A date at the end of a name that somebody chose is no number of ours."""
+    given = ("mine", "0001-x", "2026-11-27", "2026-11-28", "0001-2026-11-29", "2026-7", "v2-1")
+    bystanders = [*(f"{board_file.name}.backup-{end}" for end in given), "other.db.backup-0001-1"]
     for name in bystanders:
         board_file.with_name(name).write_text("mine")
     for _ in range(12):
@@ -68,6 +70,23 @@ def test_the_last_three_are_kept_and_nothing_else_is_removed(board_file: Path) -
     assert backups_of(board_file) == sorted(
         [*bystanders, *(f"{board_file.name}.backup-{HEAD}-{number}" for number in (10, 11, 12))]
     )
+
+
+def test_a_copy_of_a_revision_that_this_program_does_not_know_is_neither_removed_nor_replaced(board_file: Path) -> None:
+    newer = {backup.make(board_file, "7777") for _ in range(2)}
+    for _ in range(4):
+        backup.make(board_file, HEAD)
+    backup.prune(board_file)
+    assert newer == set(board_file.parent.glob("*.backup-7777-*"))
+    assert len(newer) == 2
+
+
+@pytest.mark.parametrize("end", [f"backup-{HEAD}-1", "backup-0001-12", "backup-none-3", f"backup-{HEAD}-failed"])
+def test_a_name_that_an_upgrade_would_take_for_its_own_is_refused(board_file: Path, end: str) -> None:
+    with pytest.raises(errors.InvalidInput) as caught:
+        backup.export(board_file, board_file.with_name(f"{board_file.name}.{end}"))
+    assert caught.value.facts["field"] == "file"
+    assert backups_of(board_file) == []
 
 
 def test_a_backup_is_as_secret_as_the_board(board_file: Path) -> None:

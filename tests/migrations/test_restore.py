@@ -19,6 +19,7 @@ import pytest
 import coordinate
 from coordinate import errors, service
 from coordinate.db import backup, migrate, move, server
+from coordinate.db.knowledge import HEAD
 from tests.doors.command import Command
 from tests.migrations.catalog import catalog, fill, path_of, rows, run, run_script
 from tests.postgres import Server, answer, local_binaries, major_version, wheel_binaries, with_user
@@ -145,6 +146,23 @@ def test_a_board_that_cannot_be_read_is_set_aside_and_numbers_go_on_by_a_wide_ma
         after = numbers(url)
         assert all(after[name] > before[name] + 900 for name in before), (before, after)
         assert c.examine() == []
+
+
+def test_a_restore_takes_no_copy_away_that_was_there_before(two_days: tuple[str, Path]) -> None:
+    """Least of all the one that it is made from; one that fails leaves none of its own."""
+    url, made = two_days
+    board = Path(url)
+    there = {board.with_name(f"{board.name}.backup-{HEAD}-{end}") for end in (*range(1, 5), "failed")}
+    for path in there:
+        shutil.copy(made, path)
+    broken = board.with_name(f"{board.name}.backup-{HEAD}-failed")
+    run(str(broken), "DELETE FROM tasks")
+    content = broken.read_bytes()
+    with pytest.raises(errors.NotABoard, match="without their parent"):
+        service.restore(broken, url, replace=True)
+    told = service.restore(board.with_name(f"{board.name}.backup-{HEAD}-1"), url, replace=True)
+    assert set(board.parent.glob(f"{board.name}.backup-*")) == {*there, Path(str(told.kept))}
+    assert broken.read_bytes() == content
 
 
 @pytest.mark.parametrize("harm", ["DROP TABLE tasks", "DROP TABLE counters", "DELETE FROM counters"])
