@@ -901,8 +901,9 @@ class Symptom:
 class Settled:
     """What ended when a board was put back to an earlier day.
 
-    `known`: the numbers of the board that is replaced could be read, so that all go on just above them. If not, and
-    always where a board was put back by other means, they go on by a wide margin.
+    `known`: the board that is replaced showed all numbers that were given out since, so that they go on just above. If
+    not (it is damaged, lost, or another board), and always where a board was put back by other means, they go on by a
+    wide margin.
     """
 
     claims_ended: int

@@ -892,9 +892,10 @@ def restore(source: str | Path, target: str | Path | None = None, *, replace: bo
     """Put a backup of a SQLite board in the place of the one that `target` means, in one transaction.
 
     Every live hold of the backup ends, with its event, and all numbers go on above those of the board that is replaced,
-    or by a wide margin where that cannot be read: no handle, fence, id or position comes twice. Programs that have the
-    board open go on with what is there now. A board that is there is kept beside the new one, and `NotEmpty` is raised
-    unless `replace` says that it is meant; one that has moved stays as it is (`Moved`), since its callers are sent on.
+    or by a wide margin where that cannot be read (damaged, lost, or another board): no handle, fence, id or position
+    comes twice. Programs that have the board open go on with what is there now. A board that is there is kept beside
+    the new one, and `NotEmpty` is raised unless `replace` says that it is meant; one that has moved stays as it is
+    (`Moved`), since its callers are sent on.
     """
     from coordinate.db.restore import replacing
 

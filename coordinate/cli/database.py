@@ -152,8 +152,9 @@ def restore(call: Call, file: str | None, replace: bool, settle: bool, yes: bool
     """Put a backup in the place of a SQLite board, in one step, and let nothing of the later days come twice.
 
     Every claim, lease and lock of the backup ends, since nobody can tell who holds what since then; and all numbers go
-    on above those of the board that is replaced: "known" says that these could be read; else, and with --settle always,
-    numbers go on by a wide margin. On Postgres: stop the agents, pg_restore, db grant, then --settle --yes.
+    on above those of the board that is replaced: "known" says that these could be read; else (it is damaged, lost, or
+    another board), and with --settle always, numbers go on by a wide margin. On Postgres: stop the agents, pg_restore,
+    db grant, then --settle --yes.
     """
     from coordinate import errors, service
     from coordinate.db import dialect, server

@@ -1,8 +1,8 @@
 """Put a backup in the place of a SQLite board: in one transaction, whatever other programs have the file open.
 
 The file stays the same file, so that nobody goes on writing to one that was moved away. What it held is kept beside it.
-All its numbers go on above those of the board that is replaced, when that can be read: no handle, fence, id or position
-that was ever given out is given out again.
+All its numbers go on above those of the board that is replaced, and by a wide margin where that does not show what was
+given out since the backup: no handle, fence, id or position that was ever given out is given out again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from coordinate.db.server import quoted
 
 @dataclass(slots=True)
 class Replacing:
-    """A board that holds the backup's rows, before the commit. `known`: its numbers are above those it replaces."""
+    """A board that holds the backup's rows, before the commit. `known`: its numbers are above all ever given out."""
 
     tx: Tx
     known: bool
@@ -54,13 +54,15 @@ def replacing(source: Path, board: Path, *, replace: bool) -> Iterator[Replacing
             kept = None
             try:
                 kept = _keep(engine, connection, board, replace=replace)
-                known = kept is not None and _shows_its_numbers(connection)
-                _note_numbers(connection, known=known)
+                shown = kept is not None and _shows_its_numbers(connection)
+                known = shown and _is_of_a_later_day(connection)
+                if shown:
+                    _note_numbers(connection)
                 rows = _fill(connection)
-                if known:
+                if shown:
                     _raise_numbers(connection)
                 tx = Tx(Database(engine), connection)
-                yield Replacing(tx, known or (kept or aside) is None, kept or aside, rows)
+                yield Replacing(tx, known, kept or aside, rows)
                 tx.finish()
             except BaseException as error:
                 engine.rollback(connection)
@@ -165,16 +167,28 @@ def _shows_its_numbers(connection: sqlite3.Connection) -> bool:
     return there and connection.execute("SELECT 1 FROM counters WHERE kind = 'task'").fetchone() is not None
 
 
-def _note_numbers(connection: sqlite3.Connection, *, known: bool) -> None:
+def _is_of_a_later_day(connection: sqlite3.Connection) -> bool:
+    """Whether it stands nowhere below the backup: else it is another board, such as a new one in place of one that was
+    lost, and what was given out since the backup cannot be read here.
+    """
+    below = connection.execute(
+        "SELECT 1 FROM source.counters s LEFT JOIN main.counters m USING (kind)"
+        " WHERE s.kind <> 'events_pruned' AND coalesce(m.value, 0) < s.value"
+        " UNION ALL SELECT 1 FROM source.sqlite_sequence s LEFT JOIN main.sqlite_sequence m USING (name)"
+        " WHERE coalesce(m.seq, 0) < s.seq"
+    )
+    return below.fetchone() is None
+
+
+def _note_numbers(connection: sqlite3.Connection) -> None:
     """What the board that is there gave out, in tables of this connection alone."""
-    if known:
-        connection.execute("CREATE TEMP TABLE was_tasks AS SELECT id, attempt, revision FROM main.tasks")
-        connection.execute("CREATE UNIQUE INDEX temp.was_task ON was_tasks (id)")
-        for table in REVISED:
-            if _has(connection, table):
-                connection.execute(f"CREATE TEMP TABLE was_{table} AS SELECT id, revision FROM main.{table}")
-        connection.execute("CREATE TEMP TABLE was_counters AS SELECT kind, value FROM main.counters")
-        connection.execute("CREATE TEMP TABLE was_ids AS SELECT name, seq FROM main.sqlite_sequence")
+    connection.execute("CREATE TEMP TABLE was_tasks AS SELECT id, attempt, revision FROM main.tasks")
+    connection.execute("CREATE UNIQUE INDEX temp.was_task ON was_tasks (id)")
+    for table in REVISED:
+        if _has(connection, table):
+            connection.execute(f"CREATE TEMP TABLE was_{table} AS SELECT id, revision FROM main.{table}")
+    connection.execute("CREATE TEMP TABLE was_counters AS SELECT kind, value FROM main.counters")
+    connection.execute("CREATE TEMP TABLE was_ids AS SELECT name, seq FROM main.sqlite_sequence")
 
 
 def _fill(connection: sqlite3.Connection) -> dict[str, int]:
