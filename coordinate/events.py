@@ -7,7 +7,6 @@ handed it again: at least once, all readers in one order, none missed. Delivered
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from coordinate import inputs
@@ -39,11 +38,11 @@ def append(
     ttl_seconds: int | None = TTL_SECONDS,
 ) -> None:
     """Log an event with this transaction; it is written by the last statement before the commit, or not at all."""
-    text = " ".join(part for part in (message, ref or "", *_said(payload)) if part)
+    text = " ".join(filter(None, (message, ref, *_said(payload))))
     tx.events.append(
         {
             "event_type": event_type,
-            "payload": payload,
+            "payload": inputs.dump_json(payload),
             "ttl_seconds": ttl_seconds,
             "project": project,
             "agent": agent,
@@ -54,13 +53,17 @@ def append(
     )
 
 
-def _said(value: dict[str, Any] | list[Any]) -> Iterator[str]:
+def _said(value: dict[str, Any] | list[Any]) -> list[str]:
     """The texts of a JSON value as they are, however deep: what a search looks through."""
+    found: list[str] = []
     for item in value.values() if isinstance(value, dict) else value:
-        if isinstance(item, dict | list):
-            yield from _said(item)
+        if isinstance(item, str):
+            found.append(item)
+        elif isinstance(item, dict | list):
+            found += _said(item)
         elif item is not None:
-            yield str(item)
+            found.append(str(item))
+    return found
 
 
 def emit(

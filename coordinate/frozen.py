@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# So many fields an object keeps in itself, without a dict that takes room, and time of whoever collects garbage.
+_FEW = 4
+
 
 @dataclass_transform(frozen_default=True)
 def dataclass(*, frozen: Literal[True]) -> Callable[[type[T]], type[T]]:
@@ -40,6 +43,13 @@ def dataclass(*, frozen: Literal[True]) -> Callable[[type[T]], type[T]]:
 def replace(record: T, **changes: Any) -> T:
     """The same record with other values in some fields; what `dataclasses.replace` does, without its list of fields."""
     return _replace(record, **changes)  # type: ignore[no-any-return]
+
+
+def record_of(kind: type[T], fields: dict[str, Any]) -> T:
+    """A record with these fields, all of them by their names. It keeps the dict for itself: no copy is made."""
+    record = object.__new__(kind)
+    _take(record, fields)
+    return record
 
 
 def _annotations(cls: Any) -> dict[str, Any]:
@@ -69,10 +79,18 @@ def _init(self: Any, *values: Any, **named: Any) -> None:
         if len(values) > len(given) or given.keys() & named.keys():
             raise TypeError(f"{type(self).__name__} takes each of {', '.join(self.__match_args__)} once")
         named = {**self._defaults, **given, **named}
+    _take(self, named)
+
+
+def _take(self: Any, named: dict[str, Any]) -> None:
     if named.keys() != self._names:
         wrong = ", ".join(sorted(named.keys() ^ self._names))
         raise TypeError(f"{type(self).__name__} takes {', '.join(self.__match_args__)}; missing or unknown: {wrong}")
-    object.__setattr__(self, "__dict__", named)
+    if len(named) > _FEW:
+        object.__setattr__(self, "__dict__", named)
+    else:
+        for name, value in named.items():
+            object.__setattr__(self, name, value)
 
 
 def _values(self: Any) -> tuple[Any, ...]:

@@ -544,6 +544,8 @@ def _nearest(name: str, by_key: dict[str, PlannedTask]) -> str:
 
 
 def _circles(by_key: dict[str, PlannedTask]) -> Iterator[tuple[PlannedTask, str, str]]:
+    if not any(task.depends_on for task in by_key.values()):
+        return
     waits_for = {
         key: [name for name in task.depends_on if name in by_key and name != key] for key, task in by_key.items()
     }

@@ -8,6 +8,7 @@ own signature and docstring are the operation's one description.
 from __future__ import annotations
 
 import functools
+import json
 import math
 import threading
 import time
@@ -787,7 +788,7 @@ class Coordinator:
     ) -> R:
         answer, committed = self.database.perform(work, writes=writes, patience=patience, at_once=at_once)
         if committed and self._after_commit is not None:
-            self._after_commit(committed)
+            self._after_commit([{**event, "payload": json.loads(event["payload"])} for event in committed])
         return answer
 
     def _give_sign_of_life(self, session: str) -> None:

@@ -21,13 +21,13 @@ from sqlalchemy.dialects import postgresql
 
 from coordinate.db.portable import (
     BIGINT,
+    JSON_OBJECT,
     among,
     board_lock,
     const,
     contains,
     given_instant,
     given_integer,
-    given_json,
     given_text,
     greatest,
     insert_unless_there,
@@ -164,7 +164,7 @@ EVENT_APPEND = (
     .values(
         created_at=now(),
         event_type=given_text("event_type"),
-        payload=given_json("payload"),
+        payload=cast(given_text("payload"), JSON_OBJECT),
         ttl_seconds=given_integer("ttl_seconds"),
         project=given_text("project"),
         agent=given_text("agent"),

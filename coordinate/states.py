@@ -28,6 +28,9 @@ OWNERS = {
     CANCELLED: "nobody",
 }
 
+# How many leases of a task may expire before it is BLOCKED, where neither it nor its project says another number.
+MAX_ATTEMPTS = 5
+
 # Why a ready task is set aside from the queue ('' = it is not).
 PARKED = ("", "later", "scope", "reserved")
 

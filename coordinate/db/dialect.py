@@ -14,9 +14,11 @@ import re
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
+from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol, cast
 from urllib.parse import quote, urlencode
@@ -27,6 +29,7 @@ from coordinate.db import fence
 from coordinate.db.compiled import Library, Statement
 from coordinate.db.gate import Gate, rest
 from coordinate.db.knowledge import VERSION_TABLE
+from coordinate.inputs import dump_json
 
 Params = dict[str, Any]
 Binder = Callable[[Params], Any]
@@ -89,7 +92,7 @@ class Engine(Protocol):
     def binder(self, statement: Statement) -> tuple[str, Binder]: ...
     def decoders(self, statement: Statement) -> Decoders: ...
     def execute(self, connection: Any, sql: str, params: Any) -> Any: ...
-    def execute_many(self, connection: Any, sql: str, params: Sequence[Any]) -> None: ...
+    def execute_many(self, connection: Any, sql: str, params: Iterable[Any]) -> None: ...
     def answered(self, connection: Any, executed: Any) -> Any:
         """The same, once its rows are there."""
 
@@ -362,17 +365,13 @@ class SQLite:
             connection.execute("ROLLBACK")
 
     def binder(self, statement: Statement) -> tuple[str, Binder]:
-        encoders = [(name, _SQLITE_IN[kind]) for name, kind in statement.takes.items() if kind in _SQLITE_IN]
-        if not encoders:
-            return statement.sql, _as_they_are
+        order: list[str] = []
 
-        def bind(params: Params) -> Params:
-            for name, encode in encoders:
-                if params[name] is not None:
-                    params[name] = encode(params[name])
-            return params
+        def place(name: str) -> str:
+            order.append(name)
+            return "?"
 
-        return statement.sql, bind
+        return _with_places(statement.sql, place), _in_order(statement, order, _SQLITE_IN)
 
     def decoders(self, statement: Statement) -> Decoders:
         kinds = enumerate(statement.gives.values())
@@ -387,7 +386,7 @@ class SQLite:
         rows = executed.fetchall()  # an open cursor would keep the transaction open
         return lambda: rows
 
-    def execute_many(self, connection: sqlite3.Connection, sql: str, params: Sequence[Params]) -> None:
+    def execute_many(self, connection: sqlite3.Connection, sql: str, params: Iterable[Any]) -> None:
         connection.executemany(sql, params)
 
     def rows_touched(self, connection: sqlite3.Connection, executed: sqlite3.Cursor) -> int:
@@ -521,14 +520,51 @@ def format_instant(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-_dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+_BIND = r"'[^']*'|:([a-z_][a-z0-9_]*)"
 
 
-def _as_they_are(params: Params) -> Params:
-    return params
+def _with_places(sql: str, place: Callable[[str], str]) -> str:
+    """A statement as a driver takes it, with the place of a value where its `:name` stood."""
+    return re.sub(_BIND, lambda found: place(found[1]) if found[1] else found[0], sql)
 
 
-_SQLITE_IN: dict[str, Callable[[Any], Any]] = {"instant": format_instant, "json": _dump, "list": _dump, "boolean": int}
+# Begin and end of a statement take SQLite as long as the row between them, and a server longer. More rows at once win
+# nothing, and have more values than a SQLite may take that was built to save room.
+ROWS_AT_ONCE = 40
+
+
+def with_rows(sql: str, count: int) -> str:
+    """The INSERT of a row, with its places, as one of so many rows; '' for any other statement."""
+    found = re.fullmatch(r"(?s)(INSERT INTO .*\sVALUES\s+)(\((?:(?!\s(?:ON CONFLICT|RETURNING)\s).)*\))", sql)
+    if not found:
+        return ""
+    width = len(set(re.findall(r"\$[0-9]+", found[2])))
+    rows = (re.sub(r"\$([0-9]+)", lambda n: f"${int(n[1]) + row * width}", found[2]) for row in range(count))  # noqa: B023
+    return found[1] + ", ".join(rows)
+
+
+def _in_order(statement: Statement, order: list[str], encoders: dict[str, Callable[[Any], Any]]) -> Binder:
+    """What puts named values in the order of their places. A driver that had to look up the names would be slower."""
+    kinds = [(index, statement.takes[name]) for index, name in enumerate(order)]
+    encoded = [(index, encoders[kind]) for index, kind in kinds if kind in encoders]
+    taken = itemgetter(*order) if len(order) > 1 else lambda params: [params[name] for name in order]
+
+    def bind(params: Params) -> list[Any]:
+        values = list(taken(params))
+        for index, encode in encoded:
+            if values[index] is not None:
+                values[index] = encode(values[index])
+        return values
+
+    return bind
+
+
+_SQLITE_IN: dict[str, Callable[[Any], Any]] = {
+    "instant": lru_cache(maxsize=16)(format_instant),  # the tasks of a plan have one time
+    "json": dump_json,
+    "list": dump_json,
+    "boolean": int,
+}
 _SQLITE_OUT: dict[str, Callable[[Any], Any]] = {
     "instant": datetime.fromisoformat,
     "json": json.loads,
@@ -538,7 +574,7 @@ _SQLITE_OUT: dict[str, Callable[[Any], Any]] = {
 
 # --- Postgres ---------------------------------------------------------------------------------------------------------
 
-_BIND = r"'[^']*'|:([a-z_][a-z0-9_]*)"
+_POSTGRES_IN: dict[str, Callable[[Any], Any]] = {"json": dump_json}
 _BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 # Nothing of it outlives the transaction, so a pooler in transaction mode is no hindrance. A client that stops inside a
@@ -868,24 +904,12 @@ class Postgres:
     def binder(self, statement: Statement) -> tuple[str, Binder]:
         order: list[str] = []
 
-        def number(found: re.Match[str]) -> str:
-            name = found.group(1)
-            if name is None:
-                return found.group()
+        def place(name: str) -> str:
             if name not in order:
                 order.append(name)
             return f"${order.index(name) + 1}"
 
-        sql = re.sub(_BIND, number, statement.sql)
-        encoders = [(name, _dump) for name, kind in statement.takes.items() if kind == "json"]
-
-        def bind(params: Params) -> list[Any]:
-            for name, encode in encoders:
-                if params[name] is not None:
-                    params[name] = encode(params[name])
-            return [params[name] for name in order]
-
-        return sql, bind
+        return _with_places(statement.sql, place), _in_order(statement, order, _POSTGRES_IN)
 
     def decoders(self, statement: Statement) -> Decoders:
         return [(index, _to_utc) for index, kind in enumerate(statement.gives.values()) if kind == "instant"]
@@ -893,7 +917,7 @@ class Postgres:
     def execute(self, connection: Any, sql: str, params: Any) -> Any:
         return self._cursor(connection).execute(sql, params)
 
-    def execute_many(self, connection: Any, sql: str, params: Sequence[Any]) -> None:
+    def execute_many(self, connection: Any, sql: str, params: Iterable[Any]) -> None:
         with self._cursor(connection) as cursor:
             cursor.executemany(sql, params)
 

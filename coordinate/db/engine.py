@@ -12,13 +12,14 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, Protocol, TypeVar, cast
 
 from coordinate import errors
 from coordinate.db import fence, forks, knowledge
 from coordinate.db.compiled import Statement
-from coordinate.db.dialect import Engine, Interrupted
+from coordinate.db.dialect import ROWS_AT_ONCE, Engine, Interrupted, with_rows
 from coordinate.db.gate import rest
 from coordinate.db.group import Call, Line
 
@@ -106,21 +107,26 @@ class Tx:
         statement = self._database.prepared(name)
         return list(map(statement.row, self._answered(self._connection, self._execute(statement, params))))
 
+    def send(self, name: str, /, **params: Any) -> Callable[[], list[Row]]:
+        """Ask now, and wait for the answer later, with that of what was sent since: who calls what is returned."""
+        statement = self._database.prepared(name)
+        rows = self._database.engine.rows_later(self._connection, self._execute(statement, params))
+        return lambda: list(map(statement.row, rows()))
+
     def ask(self, name: str, /, **params: Any) -> Callable[[], list[Row]]:
         """Ask at the end, together with all else that is sent then; who calls what is returned has all rows.
 
         That is for after the commit; called before, it asks at once.
         """
-        statement = self._database.prepared(name)
-        asked: list[Callable[[], Sequence[Any]]] = []
+        asked: list[Callable[[], list[Row]]] = []
 
         def ask() -> None:
             if not asked:
-                asked.append(self._database.engine.rows_later(self._connection, self._execute(statement, params)))
+                asked.append(self.send(name, **params))
 
         def rows() -> list[Row]:
             ask()
-            return list(map(statement.row, asked[0]()))
+            return asked[0]()
 
         self._asks.append(ask)
         return rows
@@ -135,14 +141,19 @@ class Tx:
         return self._database.engine.rows_touched(self._connection, ran)
 
     def run_many(self, name: str, rows: list[dict[str, Any]]) -> None:
-        """The same statement for many rows."""
-        if len(rows) == 1:
-            self.run(name, **rows[0])
-        elif rows:
-            statement = self._database.prepared(name)
-            self._database.engine.execute_many(
-                self._connection, statement.sql, [statement.bind(dict(params)) for params in rows]
-            )
+        """The same statement for many rows; what it inserts goes in many at a time."""
+        statement = self._database.prepared(name)
+        each = map(statement.bind, rows)
+        execute_many = self._database.engine.execute_many
+        if len(rows) >= ROWS_AT_ONCE and (insert := with_rows(statement.sql, ROWS_AT_ONCE)):
+            times = len(rows) // ROWS_AT_ONCE
+            together = (list(chain.from_iterable(islice(each, ROWS_AT_ONCE))) for _ in range(times))
+            execute_many(self._connection, insert, together)
+        left = list(each)
+        if len(left) == 1:
+            self._run_on(self._connection, statement.sql, left[0])
+        elif left:
+            execute_many(self._connection, statement.sql, left)
 
     def at_end(self, name: str, /, **params: Any) -> None:
         """Insert at the end, before the events, what nothing in this transaction reads again."""

@@ -8,8 +8,6 @@ still, and looks at its status in the next statement.
 
 from __future__ import annotations
 
-from collections import Counter
-
 from coordinate import inputs
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import DependencyCycle, InvalidState, NotFound, UnreachableDependency
@@ -72,24 +70,20 @@ def add_edges(tx: Tx, task_id: str, depends_on: list[str]) -> int:
     return added
 
 
-def add_new_edges(tx: Tx, waits: dict[str, list[str]], *, new: set[str]) -> None:
-    """Add the edges of tasks that were just written, all at once: nobody waits for them yet, so no circle can close."""
+def hold_for_new(tx: Tx, waits: dict[str, list[str]]) -> set[str]:
+    """Hold still what tasks that will be written now are to wait for; returns what of it is done already.
+
+    Nobody waits for them yet, so no circle can close.
+    """
     tx.where_needed("lock_edges")
-    outside = sorted({on_id for named in waits.values() for on_id in named} - new, key=inputs.task_number)
-    statuses = {on_id: _hold_still(tx, on_id) for on_id in outside}
-    for on_id, status in statuses.items():
-        _refuse_cancelled(on_id, status)
     for task_id, named in waits.items():
         for on_id in named:
             _refuse_itself(task_id, on_id)
-    edges = [
-        {"task_id": task_id, "depends_on": on_id, "met": statuses.get(on_id) == DONE}
-        for task_id, named in waits.items()
-        for on_id in named
-    ]
-    unmet = Counter(edge["task_id"] for edge in edges if not edge["met"])
-    tx.run_many("edge_insert_known", edges)
-    tx.run_many("dependent_counts", [{"task_id": task_id, "count": count} for task_id, count in unmet.items()])
+    outside = sorted({on_id for named in waits.values() for on_id in named}, key=inputs.task_number)
+    statuses = {on_id: _hold_still(tx, on_id) for on_id in outside}
+    for on_id, status in statuses.items():
+        _refuse_cancelled(on_id, status)
+    return {on_id for on_id, status in statuses.items() if status == DONE}
 
 
 def _refuse_itself(task_id: str, on_id: str) -> None:

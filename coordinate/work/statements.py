@@ -36,7 +36,6 @@ from sqlalchemy.sql import visitors
 
 from coordinate.db.portable import (
     BIGINT,
-    INSTANT,
     among,
     board_lock,
     const,
@@ -71,13 +70,12 @@ from coordinate.db.schema import (
 )
 from coordinate.db.statements import Statements
 from coordinate.shared_statements import EVENT_APPEND
-from coordinate.states import BLOCKED, CANCELLED, DONE, FINAL, IN_PROGRESS, IN_REVIEW, MOVE, TODO
+from coordinate.states import BLOCKED, CANCELLED, DONE, FINAL, IN_PROGRESS, IN_REVIEW, MAX_ATTEMPTS, MOVE, TODO
 
 STATEMENTS = Statements("work: tasks, claims, dependencies, review, notes, history")
 add = STATEMENTS.add
 
 LEASE_SECONDS = 900
-MAX_ATTEMPTS = 5
 
 t = tasks.c
 edge = task_dependencies.c
@@ -540,10 +538,7 @@ add(
     "Hold a task's row still while an edge to it is added: a completion waits, or was before.",
     select(t.id).where(_THIS).with_for_update(read=True),
 )
-add("task_by_dedup_key", "The task that a retry means.", select(*_TASK).where(t.dedup_key == given_text("dedup_key")))
-add("tasks_by_id", "Several tasks by name.", select(*_TASK).where(among(t.id, "ids")).order_by(t.number))
-
-_lies_ahead = cast(given_instant("not_before"), INSTANT) > cast(given_instant("created_at"), INSTANT)
+add("tasks_by_dedup_key", "The tasks that a retry means.", select(*_TASK).where(among(t.dedup_key, "dedup_keys")))
 add(
     "task_insert",
     "A new task.",
@@ -553,22 +548,20 @@ add(
         title=given_text("title"),
         body=given_text("body"),
         status=const(TODO),
-        role_boundary=given_text("role"),
+        role_boundary=given_text("role_boundary"),
         project=given_text("project"),
         priority=given_integer("priority"),
-        max_attempts=func.coalesce(
-            cast(given_integer("max_attempts"), BigInteger),
-            select(projects.c.max_attempts).where(projects.c.name == given_text("project")).scalar_subquery(),
-            const(MAX_ATTEMPTS),
-        ),
+        max_attempts=given_integer("max_attempts"),
         not_before=given_instant("not_before"),
-        parked=case((_lies_ahead, const("later")), else_=const("")),
-        parked_until=case((_lies_ahead, given_instant("not_before")), else_=const(None)),
+        unmet_dependencies=given_integer("unmet_dependencies"),
+        parked=given_text("parked"),
+        parked_until=given_instant("parked_until"),
         dedup_key=given_text("dedup_key"),
         created_by=given_text("created_by"),
         folded=given_text("folded"),
         created_at=given_instant("created_at"),
         updated_at=given_instant("created_at"),
+        scoped=given_boolean("scoped"),
     ),
 )
 add(
@@ -953,6 +946,16 @@ _history_insert = (
     )
 )
 add("history_insert", "What happened to a task.", _history_insert)
+add(
+    "history_dispatched",
+    "That new tasks were dispatched.",
+    insert(history).from_select(
+        ["task_id", "agent", "action", "created_at"],
+        select(t.id, t.created_by, const("DISPATCH").label("action"), now().label("created_at"))
+        .where(t.number.between(given_integer("first"), given_integer("last")))
+        .order_by(t.number),
+    ),
+)
 _told = EVENT_APPEND.add_cte(_history_insert.cte("told"))
 add(
     "change_told",
@@ -1273,6 +1276,13 @@ add(
     "A project's settings.",
     select(projects.c.name, projects.c.lease_seconds, projects.c.max_attempts).where(
         projects.c.name == given_text("name")
+    ),
+)
+add(
+    "projects_attempts",
+    "How many attempts projects give their tasks, where they say it.",
+    select(projects.c.name, projects.c.max_attempts).where(
+        among(projects.c.name, "projects"), projects.c.max_attempts.is_not(None)
     ),
 )
 _project_names = union(

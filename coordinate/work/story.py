@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from coordinate import events, inputs
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import NotFound, OutdatedRevision
+from coordinate.frozen import record_of
 from coordinate.records import Dependency, Task
 
 
@@ -27,14 +28,25 @@ def record(
     The event's payload values are texts, and empty ones are left out, as its readers expect.
     """
     tx.at_end("history_insert", task_id=row.id, agent=agent, action=action, attempt=attempt, detail=detail)
+    tell(tx, row, event_type, agent=agent, attempt=attempt, to=to, **payload)
+
+
+def tell(
+    tx: Tx,
+    row: Row | Task,
+    event_type: str,
+    *,
+    agent: str,
+    attempt: int | None = None,
+    to: str | None = None,
+    **payload: object,
+) -> None:
+    """Log an event of a task whose history is written already; `record` says what its payload is."""
     who = {"agent": agent} if to is None else {"agent": to, "from_agent": agent}
-    said = _payload(row, **who, attempt=attempt, **payload)
-    events.append(tx, event_type, said, project=row.project, agent=agent, ref=row.id)
-
-
-def _payload(row: Row, **more: object) -> dict[str, str]:
-    said = {"task_id": row.id, "title": row.title, "project": row.project, "priority": row.priority}
-    return {key: str(value) for key, value in (said | more).items() if value not in (None, "")}
+    task = {"task_id": row.id, "title": row.title, "project": row.project, "priority": row.priority}
+    said = {**task, **who, "attempt": attempt, **payload}
+    texts = {key: str(value) for key, value in said.items() if value not in (None, "")}
+    events.append(tx, event_type, texts, project=row.project, agent=agent, ref=row.id)
 
 
 def find(tx: Tx, task_id: str, *, lock: bool = False) -> Row:
@@ -65,13 +77,13 @@ def task_of(tx: Tx, row: Row) -> Task:
     return tasks_of(tx, [row])[0]
 
 
-def tasks_of(tx: Tx, rows: Iterable[Row], *, alone: bool = False) -> list[Task]:
-    """The records of a page of rows, with what they depend on; `alone`: that is known to be nothing."""
+def tasks_of(tx: Tx, rows: Iterable[Row]) -> list[Task]:
+    """The records of a page of rows, with what they depend on."""
     rows = list(rows)
     waits: dict[str, list[str]] = {}
-    for edge in dependency_rows(tx, [] if alone else [row.id for row in rows]):
+    for edge in dependency_rows(tx, [row.id for row in rows]):
         waits.setdefault(edge.task_id, []).append(edge.depends_on_task_id)
-    return [Task(**row._asdict(), depends_on=tuple(waits.get(row.id, ()))) for row in rows]
+    return [record_of(Task, {**row._asdict(), "depends_on": tuple(waits.get(row.id, ()))}) for row in rows]
 
 
 def dependency_rows(tx: Tx, ids: list[str]) -> list[Row]:

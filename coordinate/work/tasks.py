@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from coordinate import counters, events, inputs, leases, paths
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import InvalidInput, InvalidState
-from coordinate.frozen import dataclass
+from coordinate.frozen import record_of
 from coordinate.records import (
     Attempt,
     Cancelled,
@@ -23,7 +23,7 @@ from coordinate.records import (
     TaskPage,
     TaskView,
 )
-from coordinate.states import FINAL, IN_PROGRESS, MOVE
+from coordinate.states import FINAL, IN_PROGRESS, MAX_ATTEMPTS, MOVE, TODO
 from coordinate.work import dependencies, story
 from coordinate.work.claims import wrong_state
 
@@ -38,20 +38,20 @@ STORY_MAX = 1_000_000
 # --- dispatch ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _New:
-    """A task about to be written; every value has been checked."""
-
-    title: str
-    role: str
-    project: str
-    priority: int
-    body: str
-    depends_on: list[str]
-    scopes: list[str]
-    not_before: datetime | None
-    dedup_key: str | None
-    max_attempts: int | None
+# A task about to be written: its fields as a record will have them, and beside them `scopes` and what searches look
+# through. Until all of a plan have their ids, `depends_on` holds places in the plan too.
+_New = dict[str, Any]
+# What is true of a task to which nothing has happened; the columns that no dispatch writes say the same by default.
+_UNTOUCHED: _New = dict.fromkeys(Task.__match_args__) | {
+    "status": TODO,
+    "attempt": 0,
+    "expiries": 0,
+    "unmet_dependencies": 0,
+    "parked": "",
+    "rejected_attempt": 0,
+    "revision": 1,
+    "scoped": False,
+}
 
 
 def dispatch(
@@ -88,7 +88,7 @@ def dispatch(
         dedup_key=dedup_key,
         max_attempts=max_attempts,
     )
-    return _write(tx, [new], {}, agent=agent)[0]
+    return _write(tx, [new], agent=agent)[0]
 
 
 def dispatch_plan(
@@ -124,118 +124,149 @@ def dispatch_plan(
         )
         for each in ordered
     ]
-    keys = [new.dedup_key for new in news if new.dedup_key is not None]
+    keys = [new["dedup_key"] for new in news if new["dedup_key"] is not None]
     if len(set(keys)) < len(keys):
         raise InvalidInput("two tasks of the plan have one dedup_key", hint="give each its own", field="dedup_key")
     place = {each.key: index for index, each in enumerate(ordered) if each.key}
-    waits = {index: list(each.depends_on) for index, each in enumerate(ordered) if each.depends_on}
-    local = {
-        index: [place[name] if name in place else inputs.task_id(name, "depends_on") for name in names]
-        for index, names in waits.items()
+    for new, each in zip(news, ordered, strict=True):
+        if each.depends_on:
+            new["depends_on"] = tuple(
+                place[name] if name in place else inputs.task_id(name, "depends_on") for name in each.depends_on
+            )
+    return _write(tx, news, agent=agent)
+
+
+def _checked(
+    *,
+    title: str,
+    role: str,
+    project: str,
+    priority: int,
+    body: str,
+    depends_on: Sequence[str],
+    scopes: Sequence[str],
+    not_before: datetime | None,
+    dedup_key: str | None,
+    max_attempts: int | None,
+) -> _New:
+    new = {
+        **_UNTOUCHED,
+        "title": inputs.title(title),
+        "role_boundary": inputs.name(role, "role"),
+        "project": inputs.name(project, "project"),
+        "priority": inputs.priority(priority),
+        "body": inputs.text(body, "body"),
+        "depends_on": () if depends_on == () else _dependencies(depends_on),
+        "scopes": () if scopes == () else _patterns(scopes),
+        "not_before": None if not_before is None else inputs.instant(not_before, "not_before"),
+        "dedup_key": None if dedup_key is None else inputs.line(dedup_key, "dedup_key", limit=200),
+        "max_attempts": None
+        if max_attempts is None
+        else inputs.integer(max_attempts, "max_attempts", least=1, most=inputs.ATTEMPTS_MAX),
     }
-    return _write(tx, news, local, agent=agent)
+    new["folded"] = _folded(new["title"], new["body"])
+    return new
 
 
-def _checked(*, depends_on: Sequence[str], scopes: Sequence[str], **given: Any) -> _New:
-    not_before, dedup_key, attempts = given["not_before"], given["dedup_key"], given["max_attempts"]
-    return _New(
-        title=inputs.title(given["title"]),
-        role=inputs.name(given["role"], "role"),
-        project=inputs.name(given["project"], "project"),
-        priority=inputs.priority(given["priority"]),
-        body=inputs.text(given["body"], "body"),
-        depends_on=inputs.task_ids(depends_on, "depends_on", most=inputs.DEPENDENCIES_MAX),
-        scopes=_patterns(scopes),
-        not_before=None if not_before is None else inputs.instant(not_before, "not_before"),
-        dedup_key=None if dedup_key is None else inputs.line(dedup_key, "dedup_key", limit=200),
-        max_attempts=None
-        if attempts is None
-        else inputs.integer(attempts, "max_attempts", least=1, most=inputs.ATTEMPTS_MAX),
-    )
+def _dependencies(ids: Sequence[str]) -> tuple[str, ...]:
+    return tuple(inputs.task_ids(ids, "depends_on", most=inputs.DEPENDENCIES_MAX))
 
 
-def _patterns(scopes: Sequence[str]) -> list[str]:
+def _patterns(scopes: Sequence[str]) -> tuple[str, ...]:
     given = [inputs.text(pattern, "scopes") for pattern in inputs.listed(scopes, "scopes")]
-    patterns = list(dict.fromkeys(map(paths.canonical, given)))
+    patterns = tuple(dict.fromkeys(map(paths.canonical, given)))
     if len(patterns) > SCOPES_MAX:
         raise InvalidInput(f"a task declares at most {SCOPES_MAX} scopes, not {len(patterns)}", field="scopes")
     return patterns
 
 
-def _write(tx: Tx, news: list[_New], local: dict[int, list[int | str]], *, agent: str) -> list[Dispatched]:
+def _write(tx: Tx, news: list[_New], *, agent: str) -> list[Dispatched]:
     """Write new tasks in order. The counter's row, locked first, also keeps two with one dedup key apart."""
     author = _author(agent)
     known = _already_dispatched(tx, news)
-    fresh = [index for index in range(len(news)) if index not in known]
+    made: list[Task] = []
+    if taken := len(news) - len(known):
+        usual = tx.send("projects_attempts", projects=list({new["project"] for new in news}))
+        first, now = counters.take(tx, "task", taken)
+        # Whoever dispatched the same key between our look and our turn at the counter was first: its number goes back.
+        known = _already_dispatched(tx, news)
+        if late := taken - (len(news) - len(known)):
+            counters.take(tx, "task", -late)
+        fresh = [new for index, new in enumerate(news) if index not in known]
+        _settle(fresh, first, now, author, {row.name: row.max_attempts for row in usual()})
+        edges = _edges(tx, news, known)
+        made = _insert(tx, fresh, edges, author)
+    told, rest = dict(zip(known, story.tasks_of(tx, known.values()), strict=True)), iter(made)
+    return [
+        Dispatched(task=told[index], already=True) if index in told else Dispatched(task=next(rest), already=False)
+        for index in range(len(news))
+    ]
+
+
+def _already_dispatched(tx: Tx, news: list[_New]) -> dict[int, Row]:
+    places = {new["dedup_key"]: index for index, new in enumerate(news) if new["dedup_key"] is not None}
+    keys, found = list(places), []
+    for start in range(0, len(keys), inputs.IDS_MAX):
+        found += tx.all("tasks_by_dedup_key", dedup_keys=keys[start : start + inputs.IDS_MAX])
+    return {places[row.dedup_key]: row for row in found}
+
+
+def _settle(fresh: list[_New], first: int, now: datetime, author: str, attempts: dict[str, int]) -> None:
+    """Fill in what is known of new tasks once their numbers are."""
+    for number, new in enumerate(fresh, first):
+        new["id"], new["number"], new["created_by"] = f"TASK-{number}", number, author
+        new["created_at"] = new["updated_at"] = now
+        new["scoped"] = bool(new["scopes"])
+        if new["max_attempts"] is None:
+            new["max_attempts"] = attempts.get(new["project"], MAX_ATTEMPTS)
+        if new["not_before"] is not None and new["not_before"] > now:
+            new["parked"], new["parked_until"] = "later", new["not_before"]
+
+
+def _edges(tx: Tx, news: list[_New], known: dict[int, Row]) -> list[dict[str, Any]]:
+    """Hold still what new tasks wait for and fill in how much of it is unmet; returns the edges, to be written later.
+
+    By its id a task of the plan is not known to anybody yet, so what is named by one was there before.
+    """
+    waiting = [new for index, new in enumerate(news) if index not in known and new["depends_on"]]
+    if not waiting:
+        return []
+    for new in waiting:
+        new["depends_on"] = [known[each].id if each in known else each for each in new["depends_on"]]
+    named = {new["id"]: [each for each in new["depends_on"] if isinstance(each, str)] for new in waiting}
+    done = dependencies.hold_for_new(tx, named)
+    edges = []
+    for new in waiting:
+        ids = {news[each]["id"] if isinstance(each, int) else each for each in new["depends_on"]}
+        new["depends_on"] = tuple(sorted(ids, key=inputs.task_number))
+        new["unmet_dependencies"] = len(ids - done)
+        edges += [{"task_id": new["id"], "depends_on": on_id, "met": on_id in done} for on_id in new["depends_on"]]
+    return edges
+
+
+def _insert(tx: Tx, fresh: list[_New], edges: list[dict[str, Any]], author: str) -> list[Task]:
+    """Write settled tasks, with all that belongs to them; returns their records."""
     if not fresh:
-        return [Dispatched(story.task_of(tx, known[index]), already=True) for index in range(len(news))]
-    first, now = counters.take(tx, "task", len(fresh))
-    if late := _already_dispatched(tx, [news[index] for index in fresh]):
-        # Somebody dispatched the same key between our look and our turn at the counter: give the numbers back.
-        counters.take(tx, "task", -len(fresh))
-        known |= {fresh[place]: row for place, row in late.items()}
-        fresh = [index for index in fresh if index not in known]
-        first, now = counters.take(tx, "task", len(fresh)) if fresh else (0, now)
-    ids = {index: f"TASK-{first + place}" for place, index in enumerate(fresh)}
-    tx.run_many("task_insert", [_row(news[index], ids[index], author, now) for index in fresh])
-    ids |= {index: row.id for index, row in known.items()}
-    waits = {}
-    for index in fresh:
-        named = [ids[each] if isinstance(each, int) else each for each in local.get(index, [])]
-        if depends_on := list(dict.fromkeys(news[index].depends_on + named)):
-            waits[ids[index]] = depends_on
-        for pattern in news[index].scopes:
-            tx.run("scope_insert", task_id=ids[index], pattern=pattern, mode="exclusive")
-        if news[index].scopes:
-            tx.run("task_scoped", task_id=ids[index])
-    if waits:
-        dependencies.add_new_edges(tx, waits, new={ids[index] for index in fresh})
-    rows = _rows(tx, [ids[index] for index in range(len(news))])
-    for index in fresh:
-        row = rows[ids[index]]
-        story.record(tx, row, "DISPATCH", "task.created", agent=author, role_boundary=row.role_boundary)
-        if row.unmet_dependencies == 0 and row.parked == "":
-            tx.announce("ready")
-    tasks = story.tasks_of(tx, [rows[ids[index]] for index in range(len(news))], alone=not (waits or known))
-    return [Dispatched(task, already=index in known) for index, task in enumerate(tasks)]
+        return []
+    tx.run_many("task_insert", fresh)
+    tx.run_many("edge_insert_known", edges)
+    for new in fresh:
+        del new["folded"]
+        if patterns := new.pop("scopes"):
+            declared = [{"task_id": new["id"], "pattern": pattern, "mode": "exclusive"} for pattern in patterns]
+            tx.run_many("scope_insert", declared)
+    tx.run("history_dispatched", first=fresh[0]["number"], last=fresh[-1]["number"])
+    made = [record_of(Task, new) for new in fresh]
+    for task in made:
+        story.tell(tx, task, "task.created", agent=author, role_boundary=task.role_boundary)
+    if any(task.unmet_dependencies == 0 and task.parked == "" for task in made):
+        tx.announce("ready")
+    return made
 
 
 def _author(agent: str) -> str:
     """Whoever is named; the board itself where nobody is."""
     return inputs.agent(agent) if agent else "system"
-
-
-def _already_dispatched(tx: Tx, news: list[_New]) -> dict[int, Row]:
-    found = {}
-    for index, new in enumerate(news):
-        if new.dedup_key is not None and (row := tx.one("task_by_dedup_key", dedup_key=new.dedup_key)):
-            found[index] = row
-    return found
-
-
-def _row(new: _New, task_id: str, author: str, now: datetime) -> dict[str, Any]:
-    return {
-        "id": task_id,
-        "number": inputs.task_number(task_id),
-        "title": new.title,
-        "body": new.body,
-        "role": new.role,
-        "project": new.project,
-        "priority": new.priority,
-        "max_attempts": new.max_attempts,
-        "not_before": new.not_before,
-        "dedup_key": new.dedup_key,
-        "created_by": author,
-        "folded": _folded(new.title, new.body),
-        "created_at": now,
-    }
-
-
-def _rows(tx: Tx, ids: list[str]) -> dict[str, Row]:
-    found: dict[str, Row] = {}
-    for start in range(0, len(ids), inputs.IDS_MAX):
-        found |= {row.id: row for row in tx.all("tasks_by_id", ids=ids[start : start + inputs.IDS_MAX])}
-    return found
 
 
 def _folded(title: str, body: str) -> str:
@@ -418,7 +449,7 @@ def edit(
     return story.task_of(tx, row)
 
 
-def _replace_scopes(tx: Tx, task: Row, patterns: list[str]) -> bool:
+def _replace_scopes(tx: Tx, task: Row, patterns: Sequence[str]) -> bool:
     task_id = task.id
     if sorted(patterns) == sorted(row.pattern for row in tx.all("scopes_of", ids=[task_id])):
         return False

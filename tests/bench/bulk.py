@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 import tracemalloc
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import coordinate
@@ -15,25 +18,26 @@ NOW = "2030-01-01T00:00:00.000Z"
 
 
 def dispatch(folder: Path, *, tasks: int, rounds: int) -> Figure:
-    """Tasks a second of `dispatch_plan`; the statements are its own, and so are the rows."""
+    """Tasks a second of `dispatch_plan`; the driver writes the same rows, which is looked at in the end."""
     plan = [PlannedTask(f"k{number}", f"Task {number}", "worker") for number in range(tasks)]
-    count = 0
+    places: dict[str, str] = {}
 
-    def place() -> str:
-        nonlocal count
-        count += 1
-        path = str(folder / f"bulk-{count}.db")
+    def place(whose: str) -> str:
+        path = str(folder / f"bulk-{whose}.db")
+        for each in folder.glob(f"bulk-{whose}.db*"):
+            each.unlink()
         coordinate.connect(path, create=True).close()
+        places[whose] = path
         return path
 
     def ours() -> float:
-        with coordinate.connect(place(), agent="bench") as c:
+        with coordinate.connect(place("ours"), agent="bench") as c:
             began = time.perf_counter()
             c.dispatch_plan(plan=plan)
             return tasks / (time.perf_counter() - began)
 
     def raw() -> float:
-        engine = SQLite(place())
+        engine = SQLite(place("raw"))
         connection = engine.connect()
         sql = {name: engine.library[name].sql for name in ("task_insert", "history_insert", "event_append")}
         began = time.perf_counter()
@@ -47,11 +51,23 @@ def dispatch(folder: Path, *, tasks: int, rounds: int) -> Figure:
         return tasks / seconds
 
     figure = in_turns(f"dispatch of a plan of {tasks:,}: ours / executemany", ours, raw, rounds=rounds, aim=0.8)
+    for mine, its in zip(_written(places["ours"]), _written(places["raw"]), strict=True):
+        if mine != its:
+            raise RuntimeError(f"the driver wrote other rows: {its}, not {mine}")
     tracemalloc.start()
     ours()
     figure.facts["peak_memory_mb"] = round(tracemalloc.get_traced_memory()[1] / 1e6)
     tracemalloc.stop()
     return figure
+
+
+def _written(path: str) -> Iterator[tuple[object, ...]]:
+    """All rows of a plan, without their times."""
+    with closing(sqlite3.connect(path)) as connection:
+        for table in ("tasks", "history", "events"):
+            names = [name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")]
+            kept = ", ".join(name for name in names if not name.endswith("_at"))
+            yield from connection.execute(f"SELECT {kept} FROM {table} ORDER BY rowid")
 
 
 def _task(number: int, each: PlannedTask) -> dict[str, object]:
@@ -60,15 +76,19 @@ def _task(number: int, each: PlannedTask) -> dict[str, object]:
         "number": number,
         "title": each.title,
         "body": "",
-        "role": "worker",
+        "role_boundary": "worker",
         "project": "default",
         "priority": each.priority,
-        "max_attempts": None,
+        "max_attempts": 5,
         "not_before": None,
+        "unmet_dependencies": 0,
+        "parked": "",
+        "parked_until": None,
         "dedup_key": None,
         "created_by": "bench",
         "folded": each.title.casefold(),
         "created_at": NOW,
+        "scoped": 0,
     }
 
 
@@ -77,13 +97,14 @@ def _history(number: int) -> dict[str, object]:
 
 
 def _event(number: int) -> dict[str, object]:
+    said = f'"task_id":"TASK-{number}","title":"Task {number - 1}","project":"default","priority":"100"'
     return {
         "event_type": "task.created",
-        "payload": f'{{"task_id":"TASK-{number}","title":"Task {number}","project":"default","priority":"100"}}',
+        "payload": f'{{{said},"agent":"bench","role_boundary":"worker"}}',
         "ttl_seconds": 259200,
         "project": "default",
         "agent": "bench",
         "ref": f"TASK-{number}",
         "message": "",
-        "folded": f"task-{number} task default 100",
+        "folded": f"task-{number} task-{number} task {number - 1} default 100 bench worker",
     }

@@ -94,12 +94,12 @@ WHERE counters.kind = :kind;
 
 -- name: event_append
 -- why: One line of the log. The last statement of its transaction, so that the order of events follows the row locks.
--- takes: event_type text, payload json, ttl_seconds integer, project text, agent text, ref text, message text, folded
+-- takes: event_type text, payload text, ttl_seconds integer, project text, agent text, ref text, message text, folded
 --   text
 -- gives: nothing
 INSERT INTO events (created_at, event_type, payload, ttl_seconds, project, agent, ref, message, folded) VALUES
-    (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), :event_type, :payload, :ttl_seconds, :project, :agent, :ref, :message,
-    :folded);
+    (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), :event_type, CAST(:payload AS TEXT), :ttl_seconds, :project, :agent, :ref,
+    :message, :folded);
 
 -- name: events_after
 -- why: The numbered events behind a position, in the one order.
@@ -1581,9 +1581,9 @@ SELECT tasks.id
 FROM tasks
 WHERE tasks.id = :task_id;
 
--- name: task_by_dedup_key
--- why: The task that a retry means.
--- takes: dedup_key text
+-- name: tasks_by_dedup_key
+-- why: The tasks that a retry means.
+-- takes: dedup_keys list
 -- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
 --   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
@@ -1597,39 +1597,18 @@ SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
     tasks.scoped, tasks.parked_on, tasks.ask_id
 FROM tasks
-WHERE tasks.dedup_key = :dedup_key;
-
--- name: tasks_by_id
--- why: Several tasks by name.
--- takes: ids list
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
---   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
---   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
---   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
---   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
-SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
-    tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
-    tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
-    tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
-    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on, tasks.ask_id
-FROM tasks
-WHERE tasks.id IN (SELECT value FROM json_each(:ids))
-ORDER BY tasks.number;
+WHERE tasks.dedup_key IN (SELECT value FROM json_each(:dedup_keys));
 
 -- name: task_insert
 -- why: A new task.
--- takes: id text, number integer, title text, body text, role text, project text, priority integer, max_attempts
---   integer, not_before instant, created_at instant, dedup_key text, created_by text, folded text
+-- takes: id text, number integer, title text, body text, role_boundary text, project text, priority integer,
+--   max_attempts integer, not_before instant, unmet_dependencies integer, parked text, parked_until instant, dedup_key
+--   text, created_by text, folded text, created_at instant, scoped boolean
 -- gives: nothing
-INSERT INTO tasks (id, number, title, body, status, role_boundary, project, priority, max_attempts, not_before, parked,
-    parked_until, dedup_key, created_by, folded, created_at, updated_at) VALUES (:id, :number, :title, :body, 'TODO',
-    :role, :project, :priority, coalesce(CAST(:max_attempts AS BIGINT), (SELECT projects.max_attempts
-FROM projects
-WHERE projects.name = :project), 5), :not_before, CASE WHEN (CAST(:not_before AS TEXT) > CAST(:created_at AS TEXT)) THEN
-    'later' ELSE '' END, CASE WHEN (CAST(:not_before AS TEXT) > CAST(:created_at AS TEXT)) THEN :not_before ELSE NULL
-    END, :dedup_key, :created_by, :folded, :created_at, :created_at);
+INSERT INTO tasks (id, number, title, body, status, role_boundary, project, priority, max_attempts, not_before,
+    unmet_dependencies, parked, parked_until, dedup_key, created_by, folded, created_at, updated_at, scoped) VALUES
+    (:id, :number, :title, :body, 'TODO', :role_boundary, :project, :priority, :max_attempts, :not_before,
+    :unmet_dependencies, :parked, :parked_until, :dedup_key, :created_by, :folded, :created_at, :created_at, :scoped);
 
 -- name: scope_insert
 -- why: A pattern that a task declares.
@@ -2104,6 +2083,16 @@ LIMIT :limit;
 INSERT INTO history (task_id, agent, action, attempt, detail, created_at) VALUES (:task_id, :agent, :action, :attempt,
     :detail, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'));
 
+-- name: history_dispatched
+-- why: That new tasks were dispatched.
+-- takes: first integer, last integer
+-- gives: nothing
+INSERT INTO history (task_id, agent, action, created_at) SELECT tasks.id, tasks.created_by, 'DISPATCH' AS action,
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS created_at
+FROM tasks
+WHERE tasks.number BETWEEN :first AND :last
+ORDER BY tasks.number;
+
 -- name: history_of
 -- why: The newest history of a task; `before` pages back.
 -- takes: task_id text, before integer, limit integer
@@ -2507,6 +2496,14 @@ RETURNING name, lease_seconds, max_attempts, closed_at;
 SELECT projects.name, projects.lease_seconds, projects.max_attempts
 FROM projects
 WHERE projects.name = :name;
+
+-- name: projects_attempts
+-- why: How many attempts projects give their tasks, where they say it.
+-- takes: projects list
+-- gives: name text, max_attempts integer
+SELECT projects.name, projects.max_attempts
+FROM projects
+WHERE projects.name IN (SELECT value FROM json_each(:projects)) AND projects.max_attempts IS NOT NULL;
 
 -- name: projects_list
 -- why: All projects that have tasks, asks, boards or settings.
