@@ -188,7 +188,7 @@ def next_events(
     *new* consumer begin with the oldest event. `not_by` leaves out one agent's own events. Events pruned before the
     consumer read them come back as `gap`, never as silence. Two processes under one consumer name get the same events.
     """
-    consumer = inputs.not_own(consumer, "consumer", own=inputs.OWN_CONSUMERS)
+    consumer = inputs.not_own(consumer, "consumer", *inputs.OWN_CONSUMERS)
     limit = inputs.limit(limit, most=NEXT_MAX)
     project, not_by = inputs.name_or_none(project, "project"), inputs.name_or_none(not_by, "not_by")
     from_start, acknowledge = inputs.flag(from_start, "from_start"), inputs.flag(acknowledge, "acknowledge")
@@ -255,7 +255,7 @@ def ack(tx: Tx, *, consumer: str, position: int) -> Cursor:
 
     A cursor never moves back: an older position changes nothing. One that was never delivered is refused.
     """
-    consumer = inputs.not_own(consumer, "consumer", own=inputs.OWN_CONSUMERS)
+    consumer = inputs.not_own(consumer, "consumer", *inputs.OWN_CONSUMERS)
     position = inputs.integer(position, "position", least=0, most=inputs.BIGINT_MAX)
     cursor = tx.one("cursor", consumer=consumer)
     if cursor is None:
@@ -276,7 +276,7 @@ def rewind(tx: Tx, *, consumer: str, position: int) -> Cursor:
 
     The one way in which a cursor moves back; a position beyond the head is refused. A new consumer begins there.
     """
-    consumer = inputs.not_own(consumer, "consumer", own=inputs.OWN_CONSUMERS)
+    consumer = inputs.not_own(consumer, "consumer", *inputs.OWN_CONSUMERS)
     position = inputs.integer(position, "position", least=0, most=inputs.BIGINT_MAX)
     if position > head(tx):
         raise InvalidInput(
@@ -311,7 +311,7 @@ def _gap(tx: Tx, acknowledged: int, pruned: int) -> Gap | None:
 
 def listener(name: str) -> str:
     """The consumer by which learnings are told to a session or an agent: none that reads the log by itself."""
-    return f"learnings:{name}"
+    return f"{inputs.OF_LEARNINGS}{name}"
 
 
 def listen_from_here(tx: Tx, *, session: str) -> None:

@@ -42,8 +42,12 @@ BIGINT_MAX = 2**63 - 1
 
 # In these names the board itself acts: what bears them can be relied on.
 OWN_AGENTS = ("system", "webhooks")
-# So begin the names of the places in the log, and of the locks, of whoever delivers webhooks.
-OWN_CONSUMERS, OWN_LOCKS = "webhook:", "webhook "
+# So begin the names of the places in the log that the board itself keeps: how far a webhook was delivered, and how far
+# somebody was told what others say.
+OF_WEBHOOKS, OF_LEARNINGS = "webhook:", "learnings:"
+OWN_CONSUMERS = (OF_WEBHOOKS, OF_LEARNINGS)
+# And so the locks of whoever delivers webhooks.
+OWN_LOCKS = "webhook "
 
 # As text: the library compiles one when it is first asked for, and a command needs few.
 _TASK_ID = r"TASK-([1-9][0-9]{0,17})"
@@ -147,11 +151,12 @@ def agent(value: object, field: str = "agent") -> str:
     return checked
 
 
-def not_own(value: object, field: str, *, own: str) -> str:
+def not_own(value: object, field: str, *own: str) -> str:
     """A name that does not begin like those of the board's own, unless it is one."""
     checked = name(value, field)
-    if checked.startswith(own) and not isinstance(value, Own):
-        raise refuse(field, f"names that begin with {own!r} belong to the board itself", hint="choose another name")
+    begins = next((each for each in own if checked.startswith(each)), None)
+    if begins is not None and not isinstance(value, Own):
+        raise refuse(field, f"names that begin with {begins!r} belong to the board itself", hint="choose another name")
     return checked
 
 

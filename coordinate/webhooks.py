@@ -61,7 +61,7 @@ class Webhook:
 
     @property
     def consumer(self) -> inputs.Own:
-        return inputs.Own(f"{inputs.OWN_CONSUMERS}{self.name}")
+        return inputs.Own(f"{inputs.OF_WEBHOOKS}{self.name}")
 
     @property
     def origin(self) -> str:

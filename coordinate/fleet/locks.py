@@ -28,7 +28,7 @@ def acquire_lock(
     no nesting. Raises `Held` while another's lock lives, with holder and expiry; one whose time is over is taken, with
     a higher fence, and its holder told. Pass the fence to what the lock protects: a lower one there is outdated.
     """
-    name = inputs.not_own(name, "name", own=inputs.OWN_LOCKS)
+    name = inputs.not_own(name, "name", inputs.OWN_LOCKS)
     project, agent = inputs.name(project, "project"), inputs.agent(agent)
     ttl = inputs.lease_seconds(ttl_seconds, "ttl_seconds")
     agents.enter(tx, session=session)
@@ -103,7 +103,7 @@ def _own(
     tx: Tx, statement: str, name: str, project: str, fence: int | None, agent: str, session: str | None, **more: object
 ) -> Lease:
     """Change the caller's own lock by a statement that decides whether it is; raise why it is not."""
-    name = inputs.not_own(name, "name", own=inputs.OWN_LOCKS)
+    name = inputs.not_own(name, "name", inputs.OWN_LOCKS)
     project, agent = inputs.name(project, "project"), inputs.agent(agent)
     if fence is not None:
         fence = inputs.integer(fence, "fence", least=1, most=inputs.BIGINT_MAX)

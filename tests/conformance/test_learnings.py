@@ -85,6 +85,21 @@ def test_who_reads_the_log_under_the_same_name_and_who_is_told_take_nothing_from
         assert [event.message for event in board.next_events(consumer=name).events] == ["hello"], "not acknowledged"
 
 
+def test_nobody_else_moves_the_place_of_who_is_told(board: Coordinator) -> None:
+    session = board.register(name="bob").id
+    say(board, "the cache lies", by="carol")
+    head = board.tail_events()[1]
+    for name in ("bob", session):
+        for refused in (
+            lambda consumer: board.next_events(consumer=consumer),
+            lambda consumer: board.ack(consumer=consumer, position=head),
+            lambda consumer: board.rewind(consumer=consumer, position=head),
+        ):
+            with pytest.raises(InvalidInput, match="belong to the board"):
+                refused(f" learnings:{name}")
+    assert said(board.learnings(agent="bob", session=session)) == ["the cache lies"]
+
+
 def test_what_was_pruned_before_it_was_heard_is_a_gap(board: Coordinator, board_url: str) -> None:
     """QL-19: never a silent jump."""
     board.learnings()
