@@ -226,8 +226,10 @@ def learnings(tx: Tx, *, limit: int = LEARNINGS_MAX, agent: str = "", session: s
     agent, consumer = inputs.agent(agent), listener(inputs.name(session or agent, "session"))
     limit = inputs.limit(limit, most=NEXT_MAX)
     here = _start_at_head(tx, consumer=consumer)
-    cursor = tx.one("cursor", consumer=consumer)
-    assert cursor is not None
+    # Locked, so that of two calls at once the second sees what the first was handed; and begun anew where the session
+    # was ended in between, which takes its place away.
+    while (cursor := tx.one("cursor_lock", consumer=consumer)) is None:
+        here = _start_at_head(tx, consumer=consumer)
     after = int(cursor.delivered)
     found = tx.all("said_after", after=after, not_by=agent, limit=limit)
     last = int(found[-1].position) if found else after

@@ -320,13 +320,11 @@ add(
         updated_at=now(),
     ).returning(event_cursors.c.consumer),
 )
-add(
-    "cursor",
-    "How far a consumer was handed events, and how far it has finished with them.",
-    select(event_cursors.c.consumer, event_cursors.c.delivered, event_cursors.c.acknowledged).where(
-        event_cursors.c.consumer == given_text("consumer")
-    ),
+_cursor = select(event_cursors.c.consumer, event_cursors.c.delivered, event_cursors.c.acknowledged).where(
+    event_cursors.c.consumer == given_text("consumer")
 )
+add("cursor", "How far a consumer was handed events, and how far it has finished with them.", _cursor)
+add("cursor_lock", "The same, locked for who hands events out once.", _cursor.with_for_update())
 add(
     "cursor_deliver",
     "Handed out up to here; never back.",

@@ -42,6 +42,47 @@ def own_transaction(url: str) -> Iterator[Any]:
         lite.execute("COMMIT")
 
 
+# --- what is told once ---
+
+
+def hear_at_once(url: str, rounds: int, weakness: Weakness | None = None) -> None:
+    """Two calls of one session ask at one moment for what was just said; each word is handed to one of them."""
+    with arena.setting_up(url, "bob") as c:
+        session = c.register(name="bob").id
+
+    def hear(go: Go) -> list[str]:
+        with coordinate.connect(url, session=session) as c:
+            heard: list[str] = []
+            for _ in range(rounds):
+                go()
+                heard += [event.message for event in c.learnings().events]
+                go()
+            return heard
+
+    def say(go: Go) -> list[str]:
+        with coordinate.connect(url, agent="carol") as c:
+            said = [f"no {number}" for number in range(rounds)]
+            for message in said:
+                c.emit(event_type="learned", message=message)
+                c.tail_events()
+                go()
+                go()
+            return said
+
+    first, second, said = arena.run([hear, hear, say], weakness=weakness)
+    assert sorted(first + second) == sorted(said)
+
+
+def test_what_others_say_is_handed_once_to_a_session_that_asks_twice_at_once(board_url: str) -> None:
+    hear_at_once(board_url, 30)
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_without_the_lock_of_its_place_a_session_is_told_twice(noticed: Noticed) -> None:
+    """On SQLite writers come one by one anyway."""
+    noticed(lambda url: hear_at_once(url, 30, arena.cut("cursor_lock", " FOR UPDATE")))
+
+
 # --- idle readers -----------------------------------------------------------------------------------------------------
 
 

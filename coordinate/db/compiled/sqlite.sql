@@ -223,6 +223,14 @@ SELECT event_cursors.consumer, event_cursors.delivered, event_cursors.acknowledg
 FROM event_cursors
 WHERE event_cursors.consumer = :consumer;
 
+-- name: cursor_lock
+-- why: The same, locked for who hands events out once.
+-- takes: consumer text
+-- gives: consumer text, delivered integer, acknowledged integer
+SELECT event_cursors.consumer, event_cursors.delivered, event_cursors.acknowledged
+FROM event_cursors
+WHERE event_cursors.consumer = :consumer;
+
 -- name: cursor_deliver
 -- why: Handed out up to here; never back.
 -- takes: position integer, consumer text
