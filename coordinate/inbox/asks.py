@@ -16,6 +16,7 @@ from coordinate.db.engine import Row, Tx
 from coordinate.errors import (
     AlreadyAsked,
     AnswerChanged,
+    Busy,
     Closed,
     CoordinateError,
     Held,
@@ -35,6 +36,8 @@ LABEL_MAX = 200
 STEPS_MAX = 20
 UNSEEN_MAX = 100
 STORY_MAX = 100
+# How often an ask meets another in its place, or under its key, that is gone when it looks.
+OPEN_TRIES = 10
 _RESPONSE = "response_"
 
 
@@ -170,33 +173,35 @@ def open_at(
         _give_way(tx, found, content, agent=agent, session=session)
     number, _ = counters.take(tx, "ask")
     ask_id = f"ASK-{number}"
-    row = tx.one(
-        "ask_insert",
-        id=ask_id,
-        number=number,
-        project=project,
-        stream=stream,
-        surface=place.surface,
-        surface_id=place.id or ask_id,
-        step_no=step_no,
-        dedup_key=dedup_key,
-        blocking=blocking,
-        timeout_seconds=timeout_seconds,
-        asked_by=agent,
-        session=session,
-        folded=content.folded,
-        kind=content.kind,
-        action_owner=content.action_owner,
-        **content.words,
-    )
-    if row is None:  # the other came between our look and our insert
+    for _ in range(OPEN_TRIES):
+        row = tx.one(
+            "ask_insert",
+            id=ask_id,
+            number=number,
+            project=project,
+            stream=stream,
+            surface=place.surface,
+            surface_id=place.id or ask_id,
+            step_no=step_no,
+            dedup_key=dedup_key,
+            blocking=blocking,
+            timeout_seconds=timeout_seconds,
+            asked_by=agent,
+            session=session,
+            folded=content.folded,
+            kind=content.kind,
+            action_owner=content.action_owner,
+            **content.words,
+        )
+        if row is not None:
+            record(tx, row, "ask.opened", agent=agent, action_owner=row.action_owner, kind=row.kind)
+            return row, False
+        # Another came between our look and our insert; it may be closed again before we look which one that was.
         if found := twin(tx, project, dedup_key):
             return found, True
-        found = tx.one("ask_at", surface=place.surface, surface_id=place.id)
-        assert found is not None
-        raise already_asked(found)
-    record(tx, row, "ask.opened", agent=agent, action_owner=row.action_owner, kind=row.kind)
-    return row, False
+        if found := tx.one("ask_at", surface=place.surface, surface_id=place.id):
+            raise already_asked(found)
+    raise Busy("others open and close asks in this very place", hint="try again")
 
 
 def _give_way(tx: Tx, found: Row, content: Content, *, agent: str, session: str | None) -> None:

@@ -10,6 +10,8 @@ import pytest
 
 import coordinate
 from coordinate import counters, errors
+from coordinate.db.engine import Tx
+from coordinate.inbox import asks
 from tests.clock import age
 from tests.races import arena
 from tests.races.arena import Answer, Call, Go, Noticed, Weakness
@@ -181,6 +183,60 @@ def test_without_the_databases_constraint_a_key_opens_two(engine: str, noticed: 
         ask_at_once(url, [{"dedup_key": f"k{number}"} for number in range(10)], weakness)
 
     noticed(play)
+
+
+def ask_between(url: str, weakness: Weakness | None = None) -> None:
+    """Another asks under the same key just before the insert, and is dismissed just before the look that explains.
+
+    On SQLite writers come one by one, so nobody comes in between.
+    """
+    key: dict[str, Any] = {**COLOUR, "dedup_key": "colour"}
+
+    def late(go: Go) -> tuple[str, bool]:
+        one, steps = Tx.one, ["counter_take", "ask_insert"]
+
+        def paused(self: Tx, name: str, /, **params: Any) -> Any:
+            if name == "counter_take" and name in steps:
+                steps.remove(name)
+                go()
+                go()
+            row = one(self, name, **params)
+            if name == "ask_insert" and row is None and name in steps:
+                steps.remove(name)
+                go()
+                go()
+            return row
+
+        Tx.one = paused  # type: ignore[method-assign]
+        with coordinate.connect(url, agent="alice") as c:
+            asked = c.ask(**key)
+        assert not steps, "nobody came in between"
+        return asked.ask.id, asked.already
+
+    def early(go: Go) -> str:
+        with coordinate.connect(url, agent="bob") as c:
+            go()
+            asked = c.ask(**key).ask.id
+            go()
+            go()
+            c.dismiss(ask=asked, agent="ann")
+            go()
+            return asked
+
+    opened, other = arena.run([late, early], weakness=weakness)
+    assert opened[0] != other and not opened[1]
+    assert arena.rows(url, "SELECT id FROM asks WHERE closed_at IS NULL") == [(opened[0],)]
+    assert_sound(url)
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_an_ask_opens_when_what_was_in_its_way_is_gone_before_it_looks(board_url: str) -> None:
+    ask_between(board_url)
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_an_ask_that_does_not_try_again_fails_for_nothing(noticed: Noticed) -> None:
+    noticed(lambda url: ask_between(url, lambda: setattr(asks, "OPEN_TRIES", 1)))
 
 
 # --- the human takes a word back --------------------------------------------------------------------------------------
@@ -372,9 +428,9 @@ def move_to_one_project(url: str, rounds: int, weakness: Weakness | None = None)
     for answers in arena.rounds(url, *moves, ask, weakness=weakness):
         assert all(answer.ok for answer in answers), answers
     live = "SELECT project, count(*), count(DISTINCT dedup_key), count(dedup_key) FROM asks GROUP BY project"
-    ((project, asks, keys, keyed),) = arena.rows(url, live)
+    ((project, count, keys, keyed),) = arena.rows(url, live)
     assert (project, keys, keyed) == ("to", rounds, rounds)
-    assert 2 * rounds <= asks <= 3 * rounds
+    assert 2 * rounds <= count <= 3 * rounds
     assert_sound(url)
 
 
