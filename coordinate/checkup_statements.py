@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Text, and_, case, cast, exists, func, or_, select, union_all, update
 
-from coordinate.db.portable import BIGINT, const, given_integer, given_text, last_id, now
+from coordinate.db.portable import BIGINT, at_once, const, given_integer, given_text, last_id, now
 from coordinate.db.schema import (
     asks,
     attempts,
@@ -210,8 +210,8 @@ add(
     update(tasks)
     .where(t.id == given_text("task_id"))
     .values(
-        parked=case((t.not_before > now(), const("later")), else_=const("")),
-        parked_until=case((t.not_before > now(), t.not_before), else_=const(None)),
+        parked=case((t.not_before > at_once(), const("later")), else_=const("")),
+        parked_until=case((t.not_before > at_once(), t.not_before), else_=const(None)),
         parked_on=const(None),
         revision=t.revision + const(1),
         updated_at=now(),

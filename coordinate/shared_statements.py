@@ -23,6 +23,7 @@ from coordinate.db.portable import (
     BIGINT,
     JSON_OBJECT,
     among,
+    at_once,
     board_lock,
     const,
     contains,
@@ -683,8 +684,8 @@ add(
         )
     )
     .values(
-        parked=case((tasks.c.not_before > now(), const("later")), else_=const("")),
-        parked_until=case((tasks.c.not_before > now(), tasks.c.not_before), else_=const(None)),
+        parked=case((tasks.c.not_before > at_once(), const("later")), else_=const("")),
+        parked_until=case((tasks.c.not_before > at_once(), tasks.c.not_before), else_=const(None)),
         parked_on=const(None),
     )
     .returning(tasks.c.id),

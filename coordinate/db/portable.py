@@ -149,6 +149,18 @@ def _(element: now, compiler: SQLCompiler, **kw: Any) -> str:
     return "(SELECT date_trunc('milliseconds', clock_timestamp()))"
 
 
+_CLOCK = select(now().label("now")).cte("clock")
+
+
+def at_once() -> ColumnElement[Any]:
+    """The clock, read once for a whole statement.
+
+    On Postgres each `now()` is a reading of its own, and a time may lie between two of them: what is decided twice in
+    one statement, in two columns or two sums, is decided by this.
+    """
+    return select(_CLOCK.c.now).scalar_subquery()
+
+
 class plus_seconds(ColumnElement[Any]):  # noqa: N801
     """`moment` (a column, or None for now) plus a number of seconds."""
 

@@ -37,6 +37,7 @@ from sqlalchemy.sql import visitors
 from coordinate.db.portable import (
     BIGINT,
     among,
+    at_once,
     board_lock,
     const,
     contains,
@@ -115,9 +116,10 @@ _CURRENT = and_(
 _CHANGED = {"revision": t.revision + const(1), "updated_at": now()}
 _NO_HOLDER = {"assigned_agent": const(None), "session_id": const(None), "lease_until": const(None)}
 _NO_REVIEWER = {"reviewer": const(None), "review_until": const(None)}
+_LIES_AHEAD = t.not_before > at_once()
 _BACK_IN_QUEUE = {
-    "parked": case((t.not_before > now(), const("later")), else_=const("")),
-    "parked_until": case((t.not_before > now(), t.not_before), else_=const(None)),
+    "parked": case((_LIES_AHEAD, const("later")), else_=const("")),
+    "parked_until": case((_LIES_AHEAD, t.not_before), else_=const(None)),
 }
 # What comes out of the way of an obstacle may still have to wait for its time.
 _UNPARKED = {**_BACK_IN_QUEUE, "parked_on": const(None), "reserved_for": const(None)}
@@ -497,7 +499,7 @@ _given_result = {"result": func.coalesce(given_text("result"), t.result, type_=T
 add("claim_complete", "The work is done.", _leave("complete", finished_at=now(), **_given_result))
 add("claim_submit", "The work is done and waits for a review.", _leave("submit", **_given_result, **_NO_REVIEWER))
 add("claim_block", "The work cannot go on.", _leave("block"))
-_after = plus_seconds(None, given_integer("after_seconds"))
+_after = plus_seconds(at_once(), given_integer("after_seconds"))
 _delayed = cast(given_integer("after_seconds"), BigInteger).is_not(None)
 add(
     "claim_release",
@@ -505,8 +507,8 @@ add(
     _leave(
         "release",
         not_before=case((_delayed, _after), else_=t.not_before),
-        parked=case((_delayed, const("later")), (t.not_before > now(), const("later")), else_=const("")),
-        parked_until=case((_delayed, _after), (t.not_before > now(), t.not_before), else_=const(None)),
+        parked=case((_delayed, const("later")), else_=_BACK_IN_QUEUE["parked"]),
+        parked_until=case((_delayed, _after), else_=_BACK_IN_QUEUE["parked_until"]),
     ),
 )
 add(
@@ -639,9 +641,9 @@ add(
     _move(
         "unblock",
         expiries=const(0),
-        parked=case((t.not_before > now(), const("later")), else_=const("reserved")),
-        parked_until=case((t.not_before > now(), t.not_before), else_=plus_seconds(None, given_integer("seconds"))),
-        reserved_for=case((t.not_before > now(), const(None)), else_=given_text("reserved_for")),
+        parked=case((_LIES_AHEAD, const("later")), else_=const("reserved")),
+        parked_until=case((_LIES_AHEAD, t.not_before), else_=plus_seconds(None, given_integer("seconds"))),
+        reserved_for=case((_LIES_AHEAD, const(None)), else_=given_text("reserved_for")),
     ),
 )
 add(
@@ -708,7 +710,7 @@ def _edited(kept: ColumnElement[Any], later: ColumnElement[Any], none: ColumnEle
     return case(
         # Scopes are held in a project: in another one nothing may be in the way.
         (and_(t.parked == const("scope"), t.project == given_text("project")), kept),
-        (and_(t.status == const(TODO), given_instant("not_before") > now()), later),
+        (and_(t.status == const(TODO), given_instant("not_before") > at_once()), later),
         (t.parked == const("reserved"), kept),
         else_=none,
     )
@@ -1181,7 +1183,7 @@ add(
 )
 _waits_for_nothing = and_(t.status == const(TODO), t.unmet_dependencies == const(0))
 # What is due is put back by the next claim; what waits for an open worktree has no time.
-_parked_still = or_(t.parked_until.is_(None), t.parked_until > now())
+_parked_still = or_(t.parked_until.is_(None), t.parked_until > at_once())
 _set_aside = or_(and_(t.parked != const(""), _parked_still), _acted_on())
 _for_a_scope = and_(t.parked == const("scope"), _parked_still)
 _in_role = and_(t.role_boundary == given_text("role"), optional(t.project, given_text("project")))

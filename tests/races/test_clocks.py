@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 import coordinate
 from coordinate import errors
+from coordinate.db.compiled import Library, Statement
 from tests.races import arena
 from tests.races.arena import Weakness
 
@@ -147,3 +151,71 @@ def test_a_lease_that_is_judged_by_the_hosts_clock_is_noticed(board_url: str, en
     )
     with pytest.raises(AssertionError, match="B took a live lease"):
         arena.run([lambda go: live_with(board_url)], weakness=weakness)
+
+
+# A clock that is a second later at each reading: what a slow server may do between two readings in one statement.
+TICKING = """CREATE SEQUENCE ticks;
+CREATE FUNCTION ticking() RETURNS timestamptz LANGUAGE sql AS
+$$ SELECT timestamptz '2030-01-01 00:00:00Z' + nextval('ticks') * interval '1 second' $$"""
+HELD = "status = 'IN_PROGRESS', assigned_agent = 'a', lease_until = '2029-01-01 00:00:00Z'"
+TASK: dict[str, Any] = {"task_id": "TASK-1"}
+NAMED: dict[str, Any] = {**TASK, "attempt": 0, "agent": "a"}
+# What sets a task aside until its time, or puts it back: what it takes, and where the task stands before.
+SETTING_ASIDE: dict[str, tuple[dict[str, Any], str]] = {
+    "task_unblock": (TASK, "status = 'BLOCKED'"),
+    "task_answered": ({**TASK, "reserved_for": "a", "seconds": 900}, "status = 'BLOCKED'"),
+    "claim_release": ({**NAMED, "after_seconds": None}, HELD),
+    "queue_take_back": ({"limit": 9}, HELD),
+    "queue_unpark": ({"limit": 9}, "parked = 'reserved', parked_until = '2029-01-01 00:00:00Z', reserved_for = 'a'"),
+    "task_rescoped": (TASK, "parked = 'scope', parked_on = 7"),
+    "tasks_unpark_from": ({"lease_id": 7, "limit": 9}, "parked = 'scope', parked_on = 7"),
+    "task_put_back": (TASK, "parked = 'scope', parked_on = 7"),
+    "task_edit": (
+        {**TASK, "title": "t", "body": "", "folded": "t", "priority": 1, "project": "default", "role": "worker"}
+        | {"max_attempts": 5},
+        "parked = ''",
+    ),
+}
+READY = "status = 'TODO', attempt = 0, parked = '', parked_on = NULL, parked_until = NULL, reserved_for = NULL"
+
+
+@pytest.fixture
+def ticking_board(postgres_board: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A board on Postgres with one task, whose statements read the clock that ticks."""
+    with arena.setting_up(postgres_board) as c:
+        c.dispatch(title="t", role="worker")
+    arena.change(postgres_board, TICKING)
+    compiled = Library.__getitem__
+
+    def ticking(self: Library, name: str) -> Statement:
+        statement = compiled(self, name)
+        return dataclasses.replace(statement, sql=statement.sql.replace("clock_timestamp()", "ticking()"))
+
+    monkeypatch.setattr(Library, "__getitem__", ticking)
+    return postgres_board
+
+
+def set_aside_wrongly(url: str, statements: Iterable[str]) -> Iterator[str]:
+    """Let the task's time come between two readings of a statement; how the task then stands, if that cannot be."""
+    with coordinate.connect(url, agent="a") as c, psycopg.connect(url, autocommit=True) as beside:
+        for statement, ahead in itertools.product(statements, range(6)):
+            given, before = SETTING_ASIDE[statement]
+            comes = f"(SELECT timestamptz '2030-01-01 00:00:00.5Z' + (last_value + {ahead}) * interval '1s' FROM ticks)"
+            beside.execute(f"UPDATE tasks SET {READY}, assigned_agent = NULL, lease_until = NULL, not_before = {comes}")
+            beside.execute(f"UPDATE tasks SET {before}")
+            (not_before,) = beside.execute("SELECT not_before FROM tasks").fetchone() or ()
+            took = {**given, "not_before": not_before} if statement == "task_edit" else given
+            c.database.perform(lambda tx, name=statement, took=took: tx.run(name, **took), writes=True)  # type: ignore[misc]
+            now = beside.execute("SELECT parked, parked_until, reserved_for FROM tasks").fetchone()
+            if now not in (("", None, None), ("later", not_before, None)) and now[0::2] != ("reserved", "a"):
+                yield f"{statement}: {now}"
+
+
+def test_a_time_that_comes_while_a_statement_runs_sets_no_task_aside_for_ever(ticking_board: str) -> None:
+    """Guard: what two columns say of one time is decided by one reading of the clock."""
+    assert not list(set_aside_wrongly(ticking_board, SETTING_ASIDE))
+
+
+def test_two_readings_of_the_clock_are_noticed(ticking_board: str) -> None:
+    arena.cut("task_unblock", r"SELECT clock\.now FROM clock", put="SELECT ticking()")()
+    assert "task_unblock: ('later', None, None)" in set_aside_wrongly(ticking_board, ["task_unblock"])

@@ -690,16 +690,18 @@ LIMIT :limit;
 -- why: Put a batch of tasks that were set aside on a lease back into the queue, in their old places.
 -- takes: lease_id integer, limit integer
 -- gives: id text
-WITH set_aside AS
+WITH clock AS
+(SELECT (SELECT date_trunc('milliseconds', clock_timestamp())) AS now),
+set_aside AS
 (SELECT tasks.id AS id
 FROM tasks
 WHERE tasks.parked = 'scope' AND tasks.parked_on = :lease_id
 ORDER BY tasks.number
 
 LIMIT :limit FOR UPDATE)
-UPDATE tasks SET parked=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN
-    'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds',
-    clock_timestamp()))) THEN tasks.not_before ELSE NULL END, parked_on=NULL
+UPDATE tasks SET parked=CASE WHEN (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN tasks.not_before ELSE NULL END, parked_on=NULL
 WHERE tasks.id = ANY (ARRAY(SELECT set_aside.id
 FROM set_aside))
 RETURNING tasks.id;
@@ -742,7 +744,9 @@ WHERE tasks.parked = 'reserved' AND tasks.reserved_for = :agent) AS reserved;
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
 --   instant, scoped boolean, parked_on integer, ask_id text
-WITH expired AS
+WITH clock AS
+(SELECT (SELECT date_trunc('milliseconds', clock_timestamp())) AS now),
+expired AS
 (SELECT tasks.id AS id
 FROM tasks
 WHERE tasks.status = 'IN_PROGRESS' AND tasks.lease_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))
@@ -751,10 +755,10 @@ ORDER BY tasks.lease_until, tasks.number
 LIMIT :limit FOR UPDATE SKIP LOCKED)
 UPDATE tasks SET status=CASE WHEN (tasks.expiries + 1 >= tasks.max_attempts) THEN 'BLOCKED' ELSE 'TODO' END,
     assigned_agent=NULL, session_id=NULL, lease_until=NULL, expiries=(tasks.expiries + 1), parked=CASE WHEN
-    (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN 'later' ELSE '' END,
-    parked_until=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN
-    tasks.not_before ELSE NULL END, revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds',
-    clock_timestamp()))
+    (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN tasks.not_before ELSE NULL END, revision=(tasks.revision + 1), updated_at=(SELECT
+    date_trunc('milliseconds', clock_timestamp()))
 WHERE tasks.id = ANY (ARRAY(SELECT expired.id
 FROM expired)) AND tasks.status || '' = 'IN_PROGRESS' AND tasks.lease_until <= (SELECT date_trunc('milliseconds',
     clock_timestamp()))
@@ -774,7 +778,9 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
 --   instant, scoped boolean, parked_on integer, ask_id text
-WITH held AS
+WITH clock AS
+(SELECT (SELECT date_trunc('milliseconds', clock_timestamp())) AS now),
+held AS
 (SELECT tasks.id AS id
 FROM tasks
 WHERE tasks.status = 'IN_PROGRESS'
@@ -782,10 +788,10 @@ ORDER BY tasks.number
 
 LIMIT :limit FOR UPDATE)
 UPDATE tasks SET status='TODO', assigned_agent=NULL, session_id=NULL, lease_until=NULL, parked=CASE WHEN
-    (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN 'later' ELSE '' END,
-    parked_until=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN
-    tasks.not_before ELSE NULL END, revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds',
-    clock_timestamp()))
+    (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN tasks.not_before ELSE NULL END, revision=(tasks.revision + 1), updated_at=(SELECT
+    date_trunc('milliseconds', clock_timestamp()))
 WHERE tasks.id = ANY (ARRAY(SELECT held.id
 FROM held)) AND tasks.status || '' = 'IN_PROGRESS'
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
@@ -817,12 +823,14 @@ UPDATE tasks SET attempt=(tasks.attempt + :attempts), revision=(tasks.revision +
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
 --   instant, scoped boolean, parked_on integer, ask_id text
+WITH clock AS
+(SELECT (SELECT date_trunc('milliseconds', clock_timestamp())) AS now)
 UPDATE tasks SET status=CASE WHEN (tasks.expiries + 1 >= tasks.max_attempts) THEN 'BLOCKED' ELSE 'TODO' END,
     assigned_agent=NULL, session_id=NULL, lease_until=NULL, expiries=(tasks.expiries + 1), parked=CASE WHEN
-    (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN 'later' ELSE '' END,
-    parked_until=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN
-    tasks.not_before ELSE NULL END, revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds',
-    clock_timestamp()))
+    (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN tasks.not_before ELSE NULL END, revision=(tasks.revision + 1), updated_at=(SELECT
+    date_trunc('milliseconds', clock_timestamp()))
 WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.lease_until <= (SELECT
     date_trunc('milliseconds', clock_timestamp()))
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
@@ -836,16 +844,18 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 -- why: Put a batch of what is due back into the queue, in its old place. Not a change: no revision, no event.
 -- takes: limit integer
 -- gives: id text
-WITH due AS
+WITH clock AS
+(SELECT (SELECT date_trunc('milliseconds', clock_timestamp())) AS now),
+due AS
 (SELECT tasks.id AS id
 FROM tasks
 WHERE tasks.parked != '' AND tasks.parked_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))
 ORDER BY tasks.parked_until, tasks.number
 
 LIMIT :limit FOR UPDATE SKIP LOCKED)
-UPDATE tasks SET parked=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN
-    'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds',
-    clock_timestamp()))) THEN tasks.not_before ELSE NULL END, reserved_for=NULL, parked_on=NULL
+UPDATE tasks SET parked=CASE WHEN (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN tasks.not_before ELSE NULL END, reserved_for=NULL, parked_on=NULL
 WHERE tasks.id = ANY (ARRAY(SELECT due.id
 FROM due)) AND tasks.parked || '' != '' AND tasks.parked_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))
 RETURNING tasks.id;
@@ -854,9 +864,11 @@ RETURNING tasks.id;
 -- why: The same for one task before it is claimed by name; what is in the way of its scopes is looked at anew.
 -- takes: task_id text
 -- gives: id text
-UPDATE tasks SET parked=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN
-    'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds',
-    clock_timestamp()))) THEN tasks.not_before ELSE NULL END, reserved_for=NULL, parked_on=NULL
+WITH clock AS
+(SELECT (SELECT date_trunc('milliseconds', clock_timestamp())) AS now)
+UPDATE tasks SET parked=CASE WHEN (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN tasks.not_before ELSE NULL END, reserved_for=NULL, parked_on=NULL
 WHERE tasks.id = :task_id AND (tasks.parked || '' = 'scope' OR tasks.parked || '' != '' AND tasks.parked_until <=
     (SELECT date_trunc('milliseconds', clock_timestamp())))
 RETURNING tasks.id;
@@ -1536,14 +1548,16 @@ LIMIT :limit;
 -- why: Back into the queue, since to this claimer the scopes are free.
 -- takes: ids list
 -- gives: nothing
-WITH own AS
+WITH clock AS
+(SELECT (SELECT date_trunc('milliseconds', clock_timestamp())) AS now),
+own AS
 (SELECT tasks.id AS id
 FROM tasks
 WHERE tasks.id = ANY (CAST(:ids AS TEXT[])) AND tasks.parked || '' = 'scope'
 ORDER BY tasks.number FOR UPDATE SKIP LOCKED)
-UPDATE tasks SET parked=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN
-    'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds',
-    clock_timestamp()))) THEN tasks.not_before ELSE NULL END, reserved_for=NULL, parked_on=NULL
+UPDATE tasks SET parked=CASE WHEN (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN tasks.not_before ELSE NULL END, reserved_for=NULL, parked_on=NULL
 WHERE tasks.id = ANY (ARRAY(SELECT own.id
 FROM own)) AND tasks.parked || '' = 'scope';
 
@@ -1709,15 +1723,18 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
 --   instant, scoped boolean, parked_on integer, ask_id text
+WITH clock AS
+(SELECT (SELECT date_trunc('milliseconds', clock_timestamp())) AS now)
 UPDATE tasks SET status='TODO', assigned_agent=NULL, session_id=NULL, lease_until=NULL, not_before=CASE WHEN
-    (CAST(:after_seconds AS BIGINT) IS NOT NULL) THEN (SELECT date_trunc('milliseconds', clock_timestamp()) +
-    make_interval(secs => CAST(:after_seconds AS DOUBLE PRECISION))) ELSE tasks.not_before END, parked=CASE WHEN
-    (CAST(:after_seconds AS BIGINT) IS NOT NULL) THEN 'later' WHEN (tasks.not_before > (SELECT
-    date_trunc('milliseconds', clock_timestamp()))) THEN 'later' ELSE '' END, parked_until=CASE WHEN
-    (CAST(:after_seconds AS BIGINT) IS NOT NULL) THEN (SELECT date_trunc('milliseconds', clock_timestamp()) +
-    make_interval(secs => CAST(:after_seconds AS DOUBLE PRECISION))) WHEN (tasks.not_before > (SELECT
-    date_trunc('milliseconds', clock_timestamp()))) THEN tasks.not_before ELSE NULL END, revision=(tasks.revision + 1),
-    updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
+    (CAST(:after_seconds AS BIGINT) IS NOT NULL) THEN ((SELECT clock.now
+FROM clock) + make_interval(secs => CAST(:after_seconds AS DOUBLE PRECISION))) ELSE tasks.not_before END, parked=CASE
+    WHEN (CAST(:after_seconds AS BIGINT) IS NOT NULL) THEN 'later' ELSE CASE WHEN (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN 'later' ELSE '' END END, parked_until=CASE WHEN (CAST(:after_seconds AS BIGINT) IS NOT NULL) THEN
+    ((SELECT clock.now
+FROM clock) + make_interval(secs => CAST(:after_seconds AS DOUBLE PRECISION))) ELSE CASE WHEN (tasks.not_before >
+    (SELECT clock.now
+FROM clock)) THEN tasks.not_before ELSE NULL END END, revision=(tasks.revision + 1), updated_at=(SELECT
+    date_trunc('milliseconds', clock_timestamp()))
 WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
     :agent
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
@@ -1850,10 +1867,12 @@ WHERE tasks.id = :task_id;
 -- why: Its scopes were replaced: the next claimer looks anew at what is in the way.
 -- takes: task_id text
 -- gives: nothing
-UPDATE tasks SET parked=CASE WHEN (tasks.parked = 'scope') THEN CASE WHEN (tasks.not_before > (SELECT
-    date_trunc('milliseconds', clock_timestamp()))) THEN 'later' ELSE '' END ELSE tasks.parked END, parked_until=CASE
-    WHEN (tasks.parked = 'scope') THEN CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds',
-    clock_timestamp()))) THEN tasks.not_before ELSE NULL END ELSE tasks.parked_until END, scoped=true, parked_on=NULL
+WITH clock AS
+(SELECT (SELECT date_trunc('milliseconds', clock_timestamp())) AS now)
+UPDATE tasks SET parked=CASE WHEN (tasks.parked = 'scope') THEN CASE WHEN (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN 'later' ELSE '' END ELSE tasks.parked END, parked_until=CASE WHEN (tasks.parked = 'scope') THEN CASE
+    WHEN (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN tasks.not_before ELSE NULL END ELSE tasks.parked_until END, scoped=true, parked_on=NULL
 WHERE tasks.id = :task_id;
 
 -- name: task_set_aside
@@ -1883,10 +1902,12 @@ ORDER BY task_scopes.task_id, task_scopes.pattern;
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
 --   instant, scoped boolean, parked_on integer, ask_id text
-UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds',
-    clock_timestamp()))) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT
-    date_trunc('milliseconds', clock_timestamp()))) THEN tasks.not_before ELSE NULL END, revision=(tasks.revision + 1),
-    updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
+WITH clock AS
+(SELECT (SELECT date_trunc('milliseconds', clock_timestamp())) AS now)
+UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN tasks.not_before ELSE NULL END, revision=(tasks.revision + 1), updated_at=(SELECT
+    date_trunc('milliseconds', clock_timestamp()))
 WHERE tasks.id = :task_id AND tasks.status || '' = 'BLOCKED'
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
@@ -1904,12 +1925,14 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
 --   instant, scoped boolean, parked_on integer, ask_id text
-UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds',
-    clock_timestamp()))) THEN 'later' ELSE 'reserved' END, parked_until=CASE WHEN (tasks.not_before > (SELECT
-    date_trunc('milliseconds', clock_timestamp()))) THEN tasks.not_before ELSE (SELECT date_trunc('milliseconds',
-    clock_timestamp()) + make_interval(secs => CAST(:seconds AS DOUBLE PRECISION))) END, reserved_for=CASE WHEN
-    (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN NULL ELSE :reserved_for END,
-    revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
+WITH clock AS
+(SELECT (SELECT date_trunc('milliseconds', clock_timestamp())) AS now)
+UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN 'later' ELSE 'reserved' END, parked_until=CASE WHEN (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN tasks.not_before ELSE (SELECT date_trunc('milliseconds', clock_timestamp()) + make_interval(secs =>
+    CAST(:seconds AS DOUBLE PRECISION))) END, reserved_for=CASE WHEN (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN NULL ELSE :reserved_for END, revision=(tasks.revision + 1), updated_at=(SELECT
+    date_trunc('milliseconds', clock_timestamp()))
 WHERE tasks.id = :task_id AND tasks.status || '' = 'BLOCKED'
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
@@ -1990,11 +2013,12 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
 --   instant, scoped boolean, parked_on integer, ask_id text
-UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds',
-    clock_timestamp()))) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT
-    date_trunc('milliseconds', clock_timestamp()))) THEN tasks.not_before ELSE NULL END, reviewer=NULL,
-    review_until=NULL, rejected_attempt=tasks.attempt, revision=(tasks.revision + 1), updated_at=(SELECT
-    date_trunc('milliseconds', clock_timestamp()))
+WITH clock AS
+(SELECT (SELECT date_trunc('milliseconds', clock_timestamp())) AS now)
+UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN tasks.not_before ELSE NULL END, reviewer=NULL, review_until=NULL, rejected_attempt=tasks.attempt,
+    revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
 WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_REVIEW'
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
@@ -2033,10 +2057,12 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
 --   instant, scoped boolean, parked_on integer, ask_id text
-UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds',
-    clock_timestamp()))) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT
-    date_trunc('milliseconds', clock_timestamp()))) THEN tasks.not_before ELSE NULL END, result=NULL,
-    revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp())), finished_at=NULL
+WITH clock AS
+(SELECT (SELECT date_trunc('milliseconds', clock_timestamp())) AS now)
+UPDATE tasks SET status='TODO', expiries=0, parked=CASE WHEN (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN tasks.not_before ELSE NULL END, result=NULL, revision=(tasks.revision + 1), updated_at=(SELECT
+    date_trunc('milliseconds', clock_timestamp())), finished_at=NULL
 WHERE tasks.id = :task_id AND tasks.status || '' IN ('DONE', 'CANCELLED')
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
@@ -2055,19 +2081,22 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
 --   instant, scoped boolean, parked_on integer, ask_id text
+WITH clock AS
+(SELECT (SELECT date_trunc('milliseconds', clock_timestamp())) AS now)
 UPDATE tasks SET title=:title, body=:body, role_boundary=:role, project=:project, priority=:priority,
     max_attempts=:max_attempts, not_before=:not_before, parked=CASE WHEN (tasks.parked = 'scope' AND tasks.project =
-    :project) THEN tasks.parked WHEN (tasks.status = 'TODO' AND :not_before > (SELECT date_trunc('milliseconds',
-    clock_timestamp()))) THEN 'later' WHEN (tasks.parked = 'reserved') THEN tasks.parked ELSE '' END, parked_until=CASE
-    WHEN (tasks.parked = 'scope' AND tasks.project = :project) THEN tasks.parked_until WHEN (tasks.status = 'TODO' AND
-    :not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN :not_before WHEN (tasks.parked =
-    'reserved') THEN tasks.parked_until ELSE NULL END, reserved_for=CASE WHEN (tasks.parked = 'scope' AND tasks.project
-    = :project) THEN tasks.reserved_for WHEN (tasks.status = 'TODO' AND :not_before > (SELECT date_trunc('milliseconds',
-    clock_timestamp()))) THEN NULL WHEN (tasks.parked = 'reserved') THEN tasks.reserved_for ELSE NULL END,
-    revision=(tasks.revision + 1), folded=:folded, updated_at=(SELECT date_trunc('milliseconds', clock_timestamp())),
-    parked_on=CASE WHEN (tasks.parked = 'scope' AND tasks.project = :project) THEN tasks.parked_on WHEN (tasks.status =
-    'TODO' AND :not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN NULL WHEN (tasks.parked =
-    'reserved') THEN tasks.parked_on ELSE NULL END
+    :project) THEN tasks.parked WHEN (tasks.status = 'TODO' AND :not_before > (SELECT clock.now
+FROM clock)) THEN 'later' WHEN (tasks.parked = 'reserved') THEN tasks.parked ELSE '' END, parked_until=CASE WHEN
+    (tasks.parked = 'scope' AND tasks.project = :project) THEN tasks.parked_until WHEN (tasks.status = 'TODO' AND
+    :not_before > (SELECT clock.now
+FROM clock)) THEN :not_before WHEN (tasks.parked = 'reserved') THEN tasks.parked_until ELSE NULL END, reserved_for=CASE
+    WHEN (tasks.parked = 'scope' AND tasks.project = :project) THEN tasks.reserved_for WHEN (tasks.status = 'TODO' AND
+    :not_before > (SELECT clock.now
+FROM clock)) THEN NULL WHEN (tasks.parked = 'reserved') THEN tasks.reserved_for ELSE NULL END, revision=(tasks.revision
+    + 1), folded=:folded, updated_at=(SELECT date_trunc('milliseconds', clock_timestamp())), parked_on=CASE WHEN
+    (tasks.parked = 'scope' AND tasks.project = :project) THEN tasks.parked_on WHEN (tasks.status = 'TODO' AND
+    :not_before > (SELECT clock.now
+FROM clock)) THEN NULL WHEN (tasks.parked = 'reserved') THEN tasks.parked_on ELSE NULL END
 WHERE tasks.id = :task_id
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
@@ -2141,10 +2170,13 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
 --   instant, scoped boolean, parked_on integer, ask_id text
+WITH clock AS
+(SELECT (SELECT date_trunc('milliseconds', clock_timestamp())) AS now)
 UPDATE tasks SET project=:project, parked=CASE WHEN (tasks.parked = 'scope') THEN CASE WHEN (tasks.not_before > (SELECT
-    date_trunc('milliseconds', clock_timestamp()))) THEN 'later' ELSE '' END ELSE tasks.parked END, parked_until=CASE
-    WHEN (tasks.parked = 'scope') THEN CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds',
-    clock_timestamp()))) THEN tasks.not_before ELSE NULL END ELSE tasks.parked_until END, revision=(tasks.revision + 1),
+    clock.now
+FROM clock)) THEN 'later' ELSE '' END ELSE tasks.parked END, parked_until=CASE WHEN (tasks.parked = 'scope') THEN CASE
+    WHEN (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN tasks.not_before ELSE NULL END ELSE tasks.parked_until END, revision=(tasks.revision + 1),
     updated_at=(SELECT date_trunc('milliseconds', clock_timestamp())), parked_on=NULL
 WHERE tasks.id = ANY (CAST(:ids AS TEXT[]))
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
@@ -2655,27 +2687,31 @@ LIMIT :limit;
 -- takes: role text, project text
 -- gives: total integer, ready integer, waiting integer, later integer, scope integer, held integer, blocked integer,
 --   in_review integer, next_expiry instant, next_due instant
+WITH clock AS
+(SELECT (SELECT date_trunc('milliseconds', clock_timestamp())) AS now)
 SELECT count(tasks.id) AS total, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND NOT
-    (tasks.parked != '' AND (tasks.parked_until IS NULL OR tasks.parked_until > (SELECT date_trunc('milliseconds',
-    clock_timestamp()))) OR tasks.ask_id IS NOT NULL AND (SELECT asks.id
+    (tasks.parked != '' AND (tasks.parked_until IS NULL OR tasks.parked_until > (SELECT clock.now
+FROM clock)) OR tasks.ask_id IS NOT NULL AND (SELECT asks.id
 FROM asks
 WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
     clock_timestamp()))) IS NOT NULL)) THEN 1 ELSE 0 END), 0) AS ready, coalesce(sum(CASE WHEN (tasks.status = 'TODO'
     AND tasks.unmet_dependencies > 0) THEN 1 ELSE 0 END), 0) AS waiting, coalesce(sum(CASE WHEN (tasks.status = 'TODO'
     AND tasks.unmet_dependencies = 0 AND (tasks.parked != '' AND (tasks.parked_until IS NULL OR tasks.parked_until >
-    (SELECT date_trunc('milliseconds', clock_timestamp()))) OR tasks.ask_id IS NOT NULL AND (SELECT asks.id
+    (SELECT clock.now
+FROM clock)) OR tasks.ask_id IS NOT NULL AND (SELECT asks.id
 FROM asks
 WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
     clock_timestamp()))) IS NOT NULL) AND NOT (tasks.parked = 'scope' AND (tasks.parked_until IS NULL OR
-    tasks.parked_until > (SELECT date_trunc('milliseconds', clock_timestamp()))))) THEN 1 ELSE 0 END), 0) AS later,
-    coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = 'scope' AND
-    (tasks.parked_until IS NULL OR tasks.parked_until > (SELECT date_trunc('milliseconds', clock_timestamp())))) THEN 1
-    ELSE 0 END), 0) AS scope, coalesce(sum(CASE WHEN (tasks.status = 'IN_PROGRESS') THEN 1 ELSE 0 END), 0) AS held,
-    coalesce(sum(CASE WHEN (tasks.status = 'BLOCKED') THEN 1 ELSE 0 END), 0) AS blocked, coalesce(sum(CASE WHEN
-    (tasks.status = 'IN_REVIEW') THEN 1 ELSE 0 END), 0) AS in_review, min(CASE WHEN (tasks.status = 'IN_PROGRESS') THEN
-    tasks.lease_until END) AS next_expiry, min(CASE WHEN (tasks.parked != '' AND (tasks.parked_until IS NULL OR
-    tasks.parked_until > (SELECT date_trunc('milliseconds', clock_timestamp()))) OR tasks.ask_id IS NOT NULL AND (SELECT
-    asks.id
+    tasks.parked_until > (SELECT clock.now
+FROM clock)))) THEN 1 ELSE 0 END), 0) AS later, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND
+    tasks.unmet_dependencies = 0 AND tasks.parked = 'scope' AND (tasks.parked_until IS NULL OR tasks.parked_until >
+    (SELECT clock.now
+FROM clock))) THEN 1 ELSE 0 END), 0) AS scope, coalesce(sum(CASE WHEN (tasks.status = 'IN_PROGRESS') THEN 1 ELSE 0 END),
+    0) AS held, coalesce(sum(CASE WHEN (tasks.status = 'BLOCKED') THEN 1 ELSE 0 END), 0) AS blocked, coalesce(sum(CASE
+    WHEN (tasks.status = 'IN_REVIEW') THEN 1 ELSE 0 END), 0) AS in_review, min(CASE WHEN (tasks.status = 'IN_PROGRESS')
+    THEN tasks.lease_until END) AS next_expiry, min(CASE WHEN (tasks.parked != '' AND (tasks.parked_until IS NULL OR
+    tasks.parked_until > (SELECT clock.now
+FROM clock)) OR tasks.ask_id IS NOT NULL AND (SELECT asks.id
 FROM asks
 WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
     clock_timestamp()))) IS NOT NULL) THEN tasks.parked_until END) AS next_due
@@ -5040,9 +5076,11 @@ LIMIT :limit;
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
 --   instant, scoped boolean, parked_on integer, ask_id text
-UPDATE tasks SET parked=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds', clock_timestamp()))) THEN
-    'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT date_trunc('milliseconds',
-    clock_timestamp()))) THEN tasks.not_before ELSE NULL END, revision=(tasks.revision + 1), updated_at=(SELECT
+WITH clock AS
+(SELECT (SELECT date_trunc('milliseconds', clock_timestamp())) AS now)
+UPDATE tasks SET parked=CASE WHEN (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT clock.now
+FROM clock)) THEN tasks.not_before ELSE NULL END, revision=(tasks.revision + 1), updated_at=(SELECT
     date_trunc('milliseconds', clock_timestamp())), parked_on=NULL
 WHERE tasks.id = :task_id
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
