@@ -25,12 +25,12 @@ def depend_add(tx: Tx, *, task: str, on: str, agent: str = "") -> Task:
     """
     task_id, on_id = inputs.task_id(task), inputs.task_id(on, "on")
     agent = inputs.agent(agent)
-    row = story.find(tx, task_id)
-    if row.status in FINAL:
-        raise InvalidState(
-            f"{task_id} is {row.status} and waits for nothing", hint="reopen it first", status=row.status
-        )
-    if add_edges(tx, task_id, [on_id]):
+    _refuse_finished(story.find(tx, task_id))
+    added = add_edges(tx, task_id, [on_id])
+    # It may have been finished while this waited for others who add edges.
+    row = story.find(tx, task_id, lock=True)
+    _refuse_finished(row)
+    if added:
         row = _changed(tx, task_id, agent, "task.dependency_added", on_id)
     return story.task_of(tx, row)
 
@@ -84,6 +84,11 @@ def hold_for_new(tx: Tx, waits: dict[str, list[str]]) -> set[str]:
     for on_id, status in statuses.items():
         _refuse_cancelled(on_id, status)
     return {on_id for on_id, status in statuses.items() if status == DONE}
+
+
+def _refuse_finished(row: Row) -> None:
+    if row.status in FINAL:
+        raise InvalidState(f"{row.id} is {row.status} and waits for nothing", hint="reopen it first", status=row.status)
 
 
 def _refuse_itself(task_id: str, on_id: str) -> None:

@@ -248,6 +248,17 @@ def change(url: str, sql: str) -> None:
             lite.execute(sql)
 
 
+def await_blocked(url: str, pid: int) -> None:
+    """Until somebody waits for what this backend of Postgres has locked."""
+    asked = "SELECT count(*) FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
+    with psycopg.connect(url, autocommit=True) as connection:
+        for _ in range(3_000):
+            if connection.execute(asked, [pid]).fetchone() != (0,):
+                return
+            time.sleep(0.01)
+    raise AssertionError(f"nobody waits for {pid}")
+
+
 def expire(url: str, task: str) -> None:
     """Let the lease of a task have ended long ago."""
     change(url, f"UPDATE tasks SET lease_until = '2001-01-01T00:00:00.000Z' WHERE id = '{task}'")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import psycopg
 import pytest
 
+import coordinate
 from coordinate.plans import PlannedTask
 from coordinate.service import Coordinator
+from coordinate.work import dependencies
 from tests.races import arena
 from tests.races.arena import Answer, Call, Noticed, Weakness
 
@@ -203,6 +207,36 @@ def test_it_is_noticed_when(noticed: Noticed, guard: str) -> None:
     """Where SQLite's one writer is guard enough, only Postgres is asked."""
     _, race, weakness = NOTICED[guard]
     noticed(lambda url: play(url, RACES[race], count=60, weakness=weakness))
+
+
+def add_while_it_ends(url: str, end: str) -> str:
+    """An edge is added to a held task, and waits for another's; meanwhile the task ends. What came of the edge."""
+    with coordinate.connect(url, agent="a") as c, psycopg.connect(url) as beside, ThreadPoolExecutor() as thread:
+        for title in ("ends", "waits for the last", "the last"):
+            c.dispatch(title=title, role="worker")
+        claim = c.claim_task(task="TASK-1")
+        c.using(beside).depend_add(task="TASK-2", on="TASK-3")
+        adding = thread.submit(c.depend_add, task="TASK-1", on="TASK-3")
+        arena.await_blocked(url, beside.info.backend_pid)
+        c.complete(handle=claim) if end == "complete" else c.cancel(task="TASK-1")
+        beside.commit()
+        refused = adding.exception(30)
+    assert arena.rows(url, "SELECT task_id FROM task_dependencies ORDER BY task_id") == (
+        [("TASK-2",)] if refused else [("TASK-1",), ("TASK-2",)]
+    )
+    arena.assert_sound(url)
+    return "" if refused is None else str(refused)
+
+
+@pytest.mark.parametrize("end", ["complete", "cancel"])
+def test_no_edge_is_added_to_a_task_that_ended_while_the_edge_waited(postgres_board: str, end: str) -> None:
+    """Guard: the dependent is locked and looked at again, behind the lock that it waited for."""
+    assert "waits for nothing" in add_while_it_ends(postgres_board, end)
+
+
+def test_an_edge_that_is_added_to_what_ended_is_noticed(postgres_board: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dependencies, "_refuse_finished", lambda row: None)
+    assert add_while_it_ends(postgres_board, "complete") == ""
 
 
 # --- circles ----------------------------------------------------------------------------------------------------------
