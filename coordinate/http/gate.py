@@ -15,7 +15,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection
 from functools import partial
-from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from urllib.parse import parse_qs, parse_qsl, urlencode
 
@@ -220,7 +219,7 @@ class Gate:
         if scope["method"] not in METHODS:
             said = f"{scope['method']} is not served here"
             raise Refused(405, "method_not_allowed", said, f"use {', '.join(METHODS)}")
-        sign_in = "" if "authorization" in headers else _cookie(headers, self.rules.cookie)
+        sign_in = "" if "authorization" in headers else Request(scope).cookies.get(self.rules.cookie, "")
         client = scope.get("client") or ("", 0)
         if scope["path"] not in OPEN:
             shown = partial(self.sign_ins.secret, sign_in) if sign_in else partial(_bearer, headers)
@@ -400,14 +399,6 @@ def _bearer(headers: Headers) -> str:
     shown = headers.getlist("authorization")
     scheme, _, secret = shown[0].partition(" ") if len(shown) == 1 else ("", "", "")
     return secret.strip() if scheme.lower() == "bearer" else ""
-
-
-def _cookie(headers: Headers, name: str) -> str:
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(name)
-    except CookieError:
-        return ""
-    return found.value if found else ""
 
 
 def parse_object(body: bytes) -> dict[str, object]:

@@ -124,6 +124,8 @@ def test_a_browser_enters_by_the_printed_link_and_shows_two_proofs(server: Serve
     assert {"httponly", "samesite=lax"} <= {each.strip().lower() for each in attributes.split(";")}
     proof = server("GET", "/", Cookie=cookie).json["csrf"]
     assert server("GET", "/", token=server.secrets["human"]).json["csrf"] is None
+    for other in ('prefs={"theme":"dark"}', "flag", "a b=c", "na\u00efve=1", 'x="no end', "=", "x=\\"):
+        assert server("GET", "/", Cookie=f"{other}; {cookie}; {other}").status == 200, "another program's cookie"
     shown = {"Cookie": cookie, "Origin": f"http://{server.host}"}
     assert server("POST", "/api/dispatch", DISPATCH, **shown).status == 403
     assert server("POST", "/api/dispatch", DISPATCH, Cookie=cookie, X_CSRF_Token=proof).status == 403
