@@ -44,7 +44,7 @@ class SignIns:
         whose = self._owners if secret == self._owner else hashlib.sha256(secret.encode()).hexdigest()
         self._begun = {each: found for each, found in self._begun.items() if found[2] > now}
         of_one = [each for each, found in self._begun.items() if found[0] == whose]
-        for oldest in of_one[: len(of_one) - OF_ONE_MAX + 1]:
+        for oldest in of_one[: max(0, len(of_one) + 1 - OF_ONE_MAX)]:
             del self._begun[oldest]
         made = secrets.token_urlsafe(32)
         sealed = "" if whose == self._owners else _sealed(secret.encode(), made).hex()

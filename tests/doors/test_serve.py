@@ -24,7 +24,7 @@ import pytest
 import coordinate
 from coordinate import Coordinator
 from coordinate.http.api import document
-from coordinate.http.signins import SignIns
+from coordinate.http.signins import OF_ONE_MAX, SignIns
 from coordinate.operations import operations
 from tests.clock import age
 from tests.doors.client import ERAS, Agent, Refused, over_http, run
@@ -212,6 +212,16 @@ def test_a_sign_in_of_the_owner_is_of_one_board_and_one_owner_and_ends_or_says_t
     (tmp_path / "signins.partial").rmdir()
     assert again.end(other)
     assert SignIns(kept, "new key", "hugo of this").secret(other) == ""
+
+
+def test_as_many_sign_ins_of_one_token_last_as_are_promised_and_another_ends_the_oldest() -> None:
+    sign_ins = SignIns()
+    other = sign_ins.begin("another token", 60)
+    begun = [sign_ins.begin("a token", 60) for _ in range(OF_ONE_MAX)]
+    assert all(sign_ins.secret(each) for each in (other, *begun))
+    begun.append(sign_ins.begin("a token", 60))
+    assert [bool(sign_ins.secret(each)) for each in begun] == [False] + OF_ONE_MAX * [True]
+    assert sign_ins.secret(other)
 
 
 def again(server: Server) -> None:
