@@ -350,11 +350,15 @@ def refused(error: CoordinateError) -> JSONResponse:
 THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 
 
-def names_of(host: str, port: int, more: Collection[str] = ()) -> frozenset[str]:
+# The port that clients leave out of Host and Origin.
+USUAL_PORT = {"http": 80, "https": 443}
+
+
+def names_of(host: str, port: int, more: Collection[str] = (), *, scheme: str = "http") -> frozenset[str]:
     """What a server on this address is called in a Host header."""
-    names = {"127.0.0.1", "localhost", "[::1]"} if host in THIS_MACHINE else set()
-    given = {name.lower() for name in more}
-    return frozenset({f"{name}:{port}" for name in names} | given)
+    local = {"127.0.0.1", "localhost", "[::1]"} if host in THIS_MACHINE else set()
+    names = {f"{name}:{port}" for name in local} | {name.lower() for name in more}
+    return frozenset(names | {name.removesuffix(f":{USUAL_PORT[scheme]}") for name in names})
 
 
 def new_secret() -> str:

@@ -24,6 +24,7 @@ import pytest
 import coordinate
 from coordinate import Coordinator
 from coordinate.http.api import document
+from coordinate.http.gate import names_of
 from coordinate.http.signins import OF_ONE_MAX, SignIns
 from coordinate.operations import operations
 from tests.clock import age
@@ -315,12 +316,28 @@ def test_beyond_this_machine_it_needs_tokens_and_a_name(tmp_path: Path, sqlite_t
     with coordinate.connect(url, agent="alice") as board:
         board.create_token(name="bob", role="worker")
         assert command(*anywhere).error["field"] == "name"
-        with serving(board, url, tmp_path / "s", *anywhere[1:3], "--name", "board.example:80") as server:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        options = (*anywhere[1:3], "--port", str(port), "--name", "board.example:80")
+        with serving(board, url, tmp_path / "s", *options) as server:
             assert server.told == {
                 "url": "http://board.example:80/",
                 "mcp": "http://board.example:80/mcp",
                 "sign_in": None,
             }
+            server.told["url"] = f"http://127.0.0.1:{port}/"  # as a proxy reaches it
+            for host in ("board.example:80", "board.example"):
+                assert server("GET", "/healthz", Host=host, Origin=f"http://{host}").status == 200
+            for host in ("board.example:443", "board.example:", "board.example."):
+                assert server("GET", "/healthz", Host=host).status == 403
+
+
+def test_the_port_that_clients_leave_out_is_not_needed() -> None:
+    """What is printed is an address under which it answers."""
+    assert {"127.0.0.1", "127.0.0.1:80", "[::1]", "[::1]:80"} <= names_of("::1", 80)
+    assert names_of("0.0.0.0", 443, ["A.example:443"], scheme="https") == {"a.example:443", "a.example"}
+    for port, scheme in ((443, "http"), (80, "https"), (8080, "http")):
+        assert all(name.endswith(f":{port}") for name in names_of("127.0.0.1", port, scheme=scheme))
 
 
 @ON_A_FILE
