@@ -19,9 +19,20 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from coordinate import __version__, inputs
-from coordinate.errors import Busy, CoordinateError, NotFound
+from coordinate.errors import Busy, CoordinateError, NotAuthenticated, NotFound
 from coordinate.http import api
-from coordinate.http.gate import BODY_MAX, Gate, Refused, Rules, csrf_token, parse_form, refused, wants_page
+from coordinate.http.gate import (
+    BODY_MAX,
+    Gate,
+    Refused,
+    Rules,
+    address_of,
+    csrf_token,
+    parse_form,
+    refused,
+    status_of,
+    wants_page,
+)
 from coordinate.http.page import answers, deeds, views
 from coordinate.http.seats import Seats
 from coordinate.mcp.calls import Calls
@@ -62,7 +73,7 @@ class Application:
         app = Starlette(
             routes=[Route("/mcp", StreamableHTTPASGIApp(mcp)), *routes()],
             lifespan=running,
-            exception_handlers={404: nowhere, 405: otherwise},
+            exception_handlers={404: nowhere, 405: otherwise, Refused: turned_away},
         )
         gate = Gate(app, calls, self.rules, answers.once_more)
         app.state.calls, app.state.rules, app.state.gate, app.state.began = calls, self.rules, gate, time.time()
@@ -99,17 +110,22 @@ async def contents(request: Request) -> Response:
     return JSONResponse(there | {"csrf": csrf_token(request) or None})
 
 
+async def turned_away(request: Request, error: Exception) -> Response:
+    """A refusal, as whoever asks reads it."""
+    assert isinstance(error, CoordinateError)
+    return answers.problem(request, error) if wants_page(request.headers) else refused(error)
+
+
 async def nowhere(request: Request, _: Exception) -> Response:
     """Nothing is served there."""
-    error = NotFound("nothing is served at this address", hint="begin at /")
-    return answers.problem(request, error) if wants_page(request.headers) else refused(error)
+    return await turned_away(request, NotFound("nothing is served at this address", hint="begin at /"))
 
 
 async def otherwise(request: Request, raised: Exception) -> Response:
     """Something is served there, by another method."""
     allowed = ((raised.headers if isinstance(raised, HTTPException) else None) or {}).get("Allow", "")
     error = Refused(405, "method_not_allowed", f"{request.method} is not served here", f"use {allowed}")
-    answer = answers.problem(request, error) if wants_page(request.headers) else refused(error)
+    answer = await turned_away(request, error)
     answer.headers["Allow"] = allowed
     return answer
 
@@ -119,13 +135,13 @@ async def otherwise(request: Request, raised: Exception) -> Response:
 
 async def enter(request: Request) -> Response:
     """Sign a browser in with the key of a link, or with a token from a form; the cookie then stands for that."""
-    form = parse_form(await request.body()) if request.method == "POST" else dict(request.query_params)
-    secret, to = str(form.get("token") or form.get("key") or "").strip(), answers.own(form.get("to", ""), view=True)
+    form = parse_form(await request.body() if request.method == "POST" else request.scope["query_string"])
+    secret, to = (form.get("token") or form.get("key") or "").strip(), answers.own(form.get("to", ""), view=True)
     if not secret and request.method == "GET" and wants_page(request.headers):
         return answers.door(to)
     gate: Gate = request.app.state.gate
     try:
-        token = await gate.token(secret)
+        token = await gate.admit(secret, address_of(request.scope))
         lasts = SIGNED_IN_SECONDS_MAX
         if token is not None:
             lasts = await gate.calls.run(partial(_lasts, gate.calls.board, token))
@@ -133,7 +149,8 @@ async def enter(request: Request) -> Response:
         if not wants_page(request.headers):
             return refused(error)
         ended = "This link ended with the server that printed it: open the one that the running server printed."
-        return answers.door(to, ended if "key" in form else error.message, error.http_status)
+        of_link = "key" in form and isinstance(error, NotAuthenticated)
+        return answers.door(to, ended if of_link else error.message, status_of(error))
     answer = RedirectResponse(to, 303)
     # Lax: whoever follows a link from elsewhere stays signed in; what changes something shows origin and proof.
     rules = gate.rules
@@ -157,7 +174,7 @@ async def leave(request: Request) -> Response:
     if not gate.sign_ins.end(request.scope["state"]["sign_in"]):
         said = f"you are still signed in: {gate.rules.kept} cannot be written, and a restart would sign you in again"
         error = Refused(503, "not_kept", said, "try again when it can be written, or delete that file")
-        return answers.problem(request, error) if wants_page(request.headers) else refused(error)
+        return await turned_away(request, error)
     answer = RedirectResponse("/enter", 303)
     https = gate.rules.scheme == "https"
     answer.delete_cookie(gate.rules.cookie, httponly=True, samesite="lax", secure=https)

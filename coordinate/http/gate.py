@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
-from urllib.parse import parse_qs, parse_qsl, urlencode
+from urllib.parse import parse_qsl, urlencode
 
 import anyio
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -37,6 +37,10 @@ RECHECK_SECONDS = 5.0
 # How many requests and streams of one token are under way at once.
 AT_ONCE_MAX = 500
 BODY_MAX = 4 * 1024 * 1024
+# How much a form of the page may say, in how many fields: reading more takes time that all others wait.
+FORM_MAX, FIELDS_MAX = 128 * 1024, 50
+# How much somebody may say, in a body or an address, before it is known who that is.
+STRANGER_MAX = 16 * 1024
 SAFE = ("GET", "HEAD")
 METHODS = (*SAFE, "POST", "DELETE")
 # What anybody may ask: whether the server lives, and where to sign in.
@@ -151,10 +155,11 @@ class Gate:
         if not (wants_page(headers) and scope["path"].startswith(DEEDS) and (out or unproved)):
             return refused(error)
         try:
-            body = (await _read(headers, receive))[0] if out else scope["state"]["body"]
+            body = (await _read(headers, receive, FORM_MAX))[0] if out else scope["state"]["body"]
+            proof = "" if out else scope["state"]["proof"]
+            return await self.calls.run(lambda: self.once_more(error, scope["path"], parse_form(body), proof))
         except Refused as more:
             return refused(more)
-        return self.once_more(error, scope["path"], parse_form(body), "" if out else scope["state"]["proof"])
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve whoever is known, for as long as he is."""
@@ -220,18 +225,20 @@ class Gate:
             said = f"{scope['method']} is not served here"
             raise Refused(405, "method_not_allowed", said, f"use {', '.join(METHODS)}")
         sign_in = "" if "authorization" in headers else Request(scope).cookies.get(self.rules.cookie, "")
-        client = scope.get("client") or ("", 0)
-        if scope["path"] not in OPEN:
+        stranger = scope["path"] in OPEN
+        if not stranger:
             shown = partial(self.sign_ins.secret, sign_in) if sign_in else partial(_bearer, headers)
-            caller = await self._caller(shown(), client[0])
+            caller = self._caller(await self.admit(shown(), address_of(scope)))
             proof = self.sign_ins.proof(sign_in) if sign_in else ""
             scope["state"] |= {"caller": caller, "secret": shown, "sign_in": sign_in, "proof": proof}
             scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=str(caller.token), scopes=[caller.role]))
             self.rates.take(f"token {caller.token}")
         else:
-            self.rates.take(f"address {client[0]}")
-        body, receive = await _read(headers, receive)
-        if sign_in and scope["method"] not in SAFE and scope["path"] not in OPEN:
+            self.rates.take(f"address {address_of(scope)}")
+            if len(scope["query_string"]) > STRANGER_MAX:
+                raise _too_large(STRANGER_MAX)
+        body, receive = await _read(headers, receive, STRANGER_MAX if stranger else BODY_MAX)
+        if sign_in and scope["method"] not in SAFE and not stranger:
             scope["state"]["body"] = body
             self._check_proof(headers, scope["state"]["proof"], body)
         return receive
@@ -249,16 +256,15 @@ class Gate:
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not _follows_link(scope, headers):
             raise Refused(403, "foreign_origin", FOREIGN, ALONE)
 
-    async def _caller(self, secret: str, address: str) -> Caller:
+    async def admit(self, secret: str, address: str) -> Token | None:
+        """Which token is shown by somebody who is not known yet; whoever shows no good one may ask a tenth as often."""
         try:
-            return await self.known(secret)
+            return await self.token(secret)
         except NotAuthenticated:
             self.rates.take(f"stranger {address}", share=0.1)
             raise
 
-    async def known(self, secret: str) -> Caller:
-        """Whose secret it is. Raises `NotAuthenticated`."""
-        token = await self.token(secret)
+    def _caller(self, token: Token | None) -> Caller:
         if token is None:
             return Caller(self.rules.owner, "human", "admin")
         return Caller(token.agent, token.kind, token.role, token.id)
@@ -280,7 +286,7 @@ class Gate:
             raise Refused(403, "foreign_origin", said, "send the header Origin, as browsers do")
         shown = headers.get("x-csrf-token", "")
         if headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
-            shown = shown or parse_qs(body.decode("utf-8", "replace")).get("csrf", [""])[0]
+            shown = shown or parse_form(body).get("csrf", "")
         if not hmac.compare_digest(shown.encode(), proof.encode()):
             raise Refused(403, "csrf", "the form's proof is missing or of another session", "load the page again")
 
@@ -304,11 +310,21 @@ class Rates:
         self._buckets[who] = (left - 1, now)
 
 
+def address_of(scope: Scope) -> str:
+    """Where a request comes from."""
+    return str((scope.get("client") or ("", 0))[0])
+
+
 def _door_before(scope: Scope) -> str:
     """Where to sign in, and from there to the view that was wanted."""
     query = scope["query_string"].decode("latin-1")
     wanted = scope.get("raw_path", b"/").decode("latin-1") + (f"?{query}" if query else "")
     return f"/enter?{urlencode({'to': wanted})}" if is_view(scope["path"]) and wanted != "/" else "/enter"
+
+
+def status_of(error: CoordinateError) -> int:
+    """The status that a refusal has."""
+    return error.status if isinstance(error, Refused) else error.http_status
 
 
 def wants_page(headers: Headers) -> bool:
@@ -323,20 +339,20 @@ def is_view(path: str) -> bool:
 
 def _follows_link(scope: Scope, headers: Headers) -> bool:
     """Whether a person followed a link of another site to a view, in a window of its own: nothing is changed by that,
-    and the other site sees nothing of it. The door is one too, but not with a key: that signs in."""
+    and the other site sees nothing of it. The door before one is led to as we do it, and with nothing else: a key
+    signs in."""
     how = (scope["method"], headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest"))
-    path, query = scope["path"], parse_qs(scope["query_string"].decode("latin-1"))
-    shown = is_view(path) or (path == "/enter" and not query.keys() & {"key", "token"})
+    path, query = scope["path"], scope["query_string"]
+    shown = is_view(path) or (path == "/enter" and (not query or (query.startswith(b"to=") and b"&" not in query)))
     return how == ("GET", "navigate", "document") and shown and wants_page(headers)
 
 
 def refused(error: CoordinateError) -> JSONResponse:
     """A refusal as every part of the server says it."""
-    told = error.as_dict()
-    status = error.http_status
+    told, status = error.as_dict(), status_of(error)
     headers = {}
     if isinstance(error, Refused):
-        status, told["code"] = error.status, error.shown
+        told["code"] = error.shown
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if status == 429:
@@ -354,7 +370,7 @@ THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 USUAL_PORT = {"http": 80, "https": 443}
 
 
-def names_of(host: str, port: int, more: Collection[str] = (), *, scheme: str = "http") -> frozenset[str]:
+def names_of(host: str, port: int, scheme: str, more: Collection[str] = ()) -> frozenset[str]:
     """What a server on this address is called in a Host header."""
     local = {"127.0.0.1", "localhost", "[::1]"} if host in THIS_MACHINE else set()
     names = {f"{name}:{port}" for name in local} | {name.lower() for name in more}
@@ -365,11 +381,11 @@ def new_secret() -> str:
     return secrets.token_urlsafe(24)
 
 
-async def _read(headers: Headers, receive: Receive) -> tuple[bytes, Receive]:
+async def _read(headers: Headers, receive: Receive, most: int) -> tuple[bytes, Receive]:
     """The whole body, bounded, before anything is done with it; and a way for others to read it again."""
     declared = headers.get("content-length", "0")
-    if not declared.isdigit() or int(declared) > BODY_MAX:
-        raise _too_large()
+    if not declared.isdigit() or int(declared) > most:
+        raise _too_large(most)
     parts: list[bytes] = []
     size, more = 0, "content-length" in headers or "transfer-encoding" in headers
     while more:
@@ -378,8 +394,8 @@ async def _read(headers: Headers, receive: Receive) -> tuple[bytes, Receive]:
             raise Refused(400, "cut_off", "the request ended before its body did", "send it again; nothing was changed")
         parts.append(message.get("body", b""))
         size += len(parts[-1])
-        if size > BODY_MAX:
-            raise _too_large()
+        if size > most:
+            raise _too_large(most)
         more = message.get("more_body", False)
     body = b"".join(parts)
     given = False
@@ -394,8 +410,8 @@ async def _read(headers: Headers, receive: Receive) -> tuple[bytes, Receive]:
     return body, again
 
 
-def _too_large() -> Refused:
-    return Refused(413, "too_large", f"a request may have {BODY_MAX} bytes", "send less at once")
+def _too_large(most: int) -> Refused:
+    return Refused(413, "too_large", f"a request of this kind may have {most} bytes", "send less at once")
 
 
 def _bearer(headers: Headers) -> str:
@@ -418,4 +434,8 @@ def parse_object(body: bytes) -> dict[str, object]:
 
 def parse_form(body: bytes) -> dict[str, str]:
     """The fields of a form, the last of each name."""
+    if len(body) > FORM_MAX:
+        raise _too_large(FORM_MAX)
+    if body.count(b"&") >= FIELDS_MAX:
+        raise Refused(413, "too_large", f"a form may have {FIELDS_MAX} fields", "send less at once")
     return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))

@@ -63,7 +63,7 @@ def serve(
     kept = folder / f"signins-{address.replace(':', '.')}-{port}" if folder is not None and asked else None
     secret = new_secret() if local else ""
     scheme = "https" if https else "http"
-    answers_to = names_of(host, port, names, scheme=scheme)
+    answers_to = names_of(host, port, scheme, names)
     rules = Rules(answers_to, scheme, rate, secret, owner or _user(), port, kept, _identity(board))
     at = f"{scheme}://{names[0]}" if names else f"http://{'[::1]' if host == '::1' else host}:{port}"
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)

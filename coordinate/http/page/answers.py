@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from coordinate.errors import CoordinateError, InvalidInput
-from coordinate.http.gate import Refused, caller_of, csrf_token, is_view
+from coordinate.http.gate import Refused, caller_of, csrf_token, is_view, status_of
 from coordinate.http.page.words import render
 from coordinate.mcp.calls import Calls
 from coordinate.operations import Caller, operations, refusal
@@ -85,9 +85,9 @@ def _may(caller: Caller, operation: str) -> bool:
 def problem(request: Request, error: Exception, *, typed: str = "", back: str = "/") -> Response:
     """A refusal as a page: what happened, what to do, and the words that were typed."""
     told = refusal(error)
-    status = error.http_status if isinstance(error, CoordinateError) else 500
+    status = status_of(error) if isinstance(error, CoordinateError) else 500
     if isinstance(error, Refused):
-        status, told["code"] = error.status, error.shown
+        told["code"] = error.shown
     if "coordinate " in told["hint"]:  # what to type elsewhere does not help here
         told["hint"] = "Look for it under Tasks, or among all asks." if status == 404 else ""
     values = {"status": status, "said": told, "typed": typed, "back": back}
@@ -132,8 +132,8 @@ def once_more(error: CoordinateError, path: str, form: dict[str, str], proof: st
     if not proof:
         to = own(back, view=True)
         return door(to, "You are signed out. Sign in, and say it again: nothing was done.", 401, typed=typed)
-    status = error.status if isinstance(error, Refused) else error.http_status
     fields = {name: value for name, value in form.items() if name not in ("csrf", "text")}
     return HTMLResponse(
-        render("again.html", {"to": path, "fields": fields, "typed": typed, "back": back, "csrf": proof}), status
+        render("again.html", {"to": path, "fields": fields, "typed": typed, "back": back, "csrf": proof}),
+        status_of(error),
     )
