@@ -31,6 +31,7 @@ from coordinate.http.gate import (
     parse_form,
     refused,
     status_of,
+    unsaid,
     wants_page,
 )
 from coordinate.http.page import answers, deeds, views
@@ -228,7 +229,7 @@ async def health(request: Request) -> JSONResponse:
     except TimeoutError:
         return refused(Busy(f"the board took no write within {PROBE_SECONDS:g} s", hint="see who holds its lock"))
     except CoordinateError as error:
-        return JSONResponse(error.as_dict(), 503)
+        return refused(unsaid(error))
     return JSONResponse({"status": "ok", "version": __version__})
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import logging
 import secrets
 import time
 from collections import Counter
@@ -32,6 +33,8 @@ from coordinate.http.signins import SignIns
 from coordinate.mcp.calls import Calls
 from coordinate.operations import Caller
 from coordinate.records import Token
+
+logger = logging.getLogger(__name__)
 
 RECHECK_SECONDS = 5.0
 # How many requests and streams of one token are under way at once.
@@ -263,6 +266,8 @@ class Gate:
         except NotAuthenticated:
             self.rates.take(f"stranger {address}", share=0.1)
             raise
+        except CoordinateError as error:
+            raise unsaid(error) from None
 
     def _caller(self, token: Token | None) -> Caller:
         if token is None:
@@ -308,6 +313,13 @@ class Rates:
         if len(self._buckets) > 10_000:
             self._buckets.clear()
         self._buckets[who] = (left - 1, now)
+
+
+def unsaid(error: CoordinateError) -> Refused:
+    """What somebody who is not known is told of a board that cannot be asked: the code. The rest, which may name the
+    database and what is in it, is for the log."""
+    logger.warning(error.message)
+    return Refused(503, error.code, "the board cannot be asked now", "try again; the server's log says why")
 
 
 def address_of(scope: Scope) -> str:

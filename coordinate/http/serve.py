@@ -67,7 +67,7 @@ def serve(
     rules = Rules(answers_to, scheme, rate, secret, owner or _user(), port, kept, _identity(board))
     at = f"{scheme}://{names[0]}" if names else f"http://{'[::1]' if host == '::1' else host}:{port}"
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
-    for source in ("asyncio", "uvicorn.error"):
+    for source in ("asyncio", "uvicorn.error", "coordinate.http.gate"):
         logging.getLogger(source).addFilter(Seldom())
     make_room()
     server: uvicorn.Server

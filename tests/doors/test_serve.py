@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import random
+import re
 import shutil
 import signal
 import socket
@@ -33,6 +34,7 @@ from tests.doors.client import ERAS, Agent, Refused, over_http, run
 from tests.doors.command import Command
 from tests.doors.server import Server, serving
 from tests.tables import connect, dump, is_postgres
+from tests.tables import run as run_on
 
 ON_A_FILE = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 
@@ -647,7 +649,19 @@ def test_it_stops_cleanly_with_open_streams_and_waits(server: Server, follow: Fo
 # --- for operators ----------------------------------------------------------------------------------------------------
 
 
-def test_health_is_a_write_and_metrics_are_figures(server: Server, board: Coordinator, board_url: str) -> None:
+def test_health_is_a_write_and_metrics_are_figures(
+    board: Coordinator, board_url: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever is not known is told no more than that something is wrong."""
+    with serving(board, board_url, tmp_path) as server:
+        look_as_an_operator(server, board, board_url)
+        ask_a_broken_board(server, board_url)
+    said = capfd.readouterr().err
+    assert "counters" in said
+    assert "tokens" in said
+
+
+def look_as_an_operator(server: Server, board: Coordinator, board_url: str) -> None:
     board.dispatch(title="A", role="worker")
     assert server("GET", "/healthz").json["status"] == "ok"
     figures = server("GET", "/metrics", token=server.secrets["worker"]).body.decode()
@@ -664,6 +678,21 @@ def test_health_is_a_write_and_metrics_are_figures(server: Server, board: Coordi
     finally:
         locked.close()
     assert server("GET", "/healthz").status == 200
+
+
+def ask_a_broken_board(server: Server, board_url: str) -> None:
+    run_on(board_url, "ALTER TABLE tokens RENAME TO was_tokens", "ALTER TABLE counters RENAME TO was_counters")
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    for reply in (
+        server("GET", "/healthz"),
+        server.api("view", task="TASK-1"),
+        server("GET", "/", token="x", Accept="text/html"),
+        server("POST", "/enter", b"token=x", **form),
+        server("POST", "/enter", b"token=x", Accept="text/html", **form),
+        server("POST", "/do/respond", b"text=x", token="x", Accept="text/html", **form),
+    ):
+        assert reply.status == 503
+        assert not re.search(rb"lacks|counters|tokens|postgres|board.db", reply.body), "what is wrong is for the log"
 
 
 # --- many at once, and a sudden end -----------------------------------------------------------------------------------
