@@ -185,7 +185,9 @@ def enter(tx: Tx, *, session: str | None) -> None:
 def _refuse_ended(row: Row, session: str) -> None:
     if row.ended_at is not None and row.end_reason == "ended":
         raise InvalidState(
-            f"session {session} of {row.agent} was ended", hint="begin another: coordinate agent register"
+            f"session {session} of {row.agent} was ended",
+            hint="begin another: coordinate agent register",
+            session=session,
         )
 
 
@@ -246,7 +248,7 @@ def _shown(session: str | None) -> str:
 
 
 def _unknown(session: str | None) -> NotFound:
-    return NotFound(f"there is no session {session}", hint="begin one: coordinate agent register")
+    return NotFound(f"there is no session {session}", hint="begin one: coordinate agent register", session=session)
 
 
 def _session(row: Row, *, live: bool) -> Session:

@@ -40,7 +40,8 @@ async def perform(request: Request) -> JSONResponse:
         if kind != "application/json":
             raise Refused(415, "not_json", "the body must be JSON", "send Content-Type: application/json")
         arguments = parse_object(await request.body())
-        board = await board_of(calls, request, caller)
+        # To register is to begin a new run, whichever one the caller shows.
+        board = await board_of(calls, request, caller, session=operation.name != "register")
         answer = await calls.perform(operation, board, caller, arguments)
         return JSONResponse(as_json(answer))
     except CoordinateError as error:
@@ -52,10 +53,10 @@ async def perform(request: Request) -> JSONResponse:
         return JSONResponse(refusal(error), 500)
 
 
-async def board_of(calls: Calls, request: Request, caller: Caller) -> Coordinator:
+async def board_of(calls: Calls, request: Request, caller: Caller, *, session: bool = True) -> Coordinator:
     """The board in the caller's name, and in the session that the request shows."""
-    session = request.headers.get(SESSION_HEADER)
-    return await calls.run(partial(calls.board.acting, agent=caller.agent, session=session))
+    shown = request.headers.get(SESSION_HEADER) if session else None
+    return await calls.run(partial(calls.board.acting, agent=caller.agent, session=shown))
 
 
 async def openapi(request: Request) -> JSONResponse:

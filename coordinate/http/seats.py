@@ -16,13 +16,14 @@ from starlette.requests import Request
 from coordinate.http.api import SESSION_HEADER
 from coordinate.http.gate import caller_of
 from coordinate.mcp.calls import Calls
-from coordinate.mcp.server import Context, Seat
+from coordinate.mcp.server import CALL_AGAIN, Context, Seat
 from coordinate.operations import Caller
 from coordinate.service import Coordinator
 
 CLIENT_HEADER = "coordinate-client"
 SEATS_MAX = 10_000
 NAME_MAX = 80
+SHOW_ANOTHER = f"show a session that lives in the header {SESSION_HEADER.title()}, or none"
 PROFILE_OF = {"worker": "worker", "reviewer": "reviewer", "manager": "manager", "human": "all", "admin": "all"}
 
 
@@ -49,8 +50,11 @@ class Seats:
         request = _request(context)
         return request.query_params.get("profile", PROFILE_OF[caller_of(request).role])
 
-    def leave(self, context: Context) -> None:
-        self._seats.pop(_key(context), None)
+    def leave(self, context: Context, seat: Seat) -> str:
+        key = _key(context)
+        if self._seats.get(key) is seat:
+            del self._seats[key]
+        return SHOW_ANOTHER if key[1] == "shown" else CALL_AGAIN
 
     def _begin(self, key: tuple[str, ...], caller: Caller) -> Coordinator:
         board = self._calls.board

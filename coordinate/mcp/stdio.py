@@ -31,7 +31,7 @@ from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
 from pydantic import ValidationError
 
 from coordinate.mcp.calls import Calls
-from coordinate.mcp.server import Context, Seat, make_server
+from coordinate.mcp.server import CALL_AGAIN, Context, Seat, make_server
 from coordinate.operations import Caller
 from coordinate.service import Coordinator
 
@@ -62,10 +62,13 @@ class Protocol:
 
 
 class Alone:
-    """Seats the one client. Its session is begun by its first call, or is the one that it showed."""
+    """Seats the one client. Its session is the one that it showed, or is begun by its first call, as is the next one
+    when that is over."""
 
     def __init__(self, calls: Calls, *, profile: str, place: Callable[[], tuple[str, str]]) -> None:
         self._calls, self._profile, self._place = calls, profile, place
+        # The process's own looks at the log are no calls of the client: no end of its session is in their way.
+        self._shown, calls.board.session = calls.board.session, None
         self._seat: Seat | None = None
         self._lock = anyio.Lock()
 
@@ -80,12 +83,14 @@ class Alone:
     def profile(self, context: Context) -> str:
         return self._profile
 
-    def leave(self, context: Context) -> None:
-        self._seat = None
+    def leave(self, context: Context, seat: Seat) -> str:
+        if self._seat is seat:
+            self._seat = self._shown = None
+        return CALL_AGAIN
 
     def _begin(self, client: str) -> Seat:
-        board = self._calls.board
-        if board.session is None:
+        board, session = self._calls.board, self._shown
+        if session is None:
             project, branch = self._place()
             begun = board.register(
                 name=board.agent or None,
@@ -95,8 +100,8 @@ class Alone:
                 pid=os.getppid(),
                 doing=f"connected by {client}"[:NAME_MAX] if client else "",
             )
-            board.agent, board.session = begun.agent, begun.id
-        return Seat(board, Caller(board.agent))
+            board.agent, session = begun.agent, begun.id
+        return Seat(board.acting(agent=board.agent, session=session), Caller(board.agent))
 
 
 def serve(board: Coordinator, *, protocol: Protocol, profile: str, place: Callable[[], tuple[str, str]]) -> NoReturn:

@@ -26,6 +26,7 @@ from coordinate.operations import _ANYBODY, MAY, NOT_OFFERED, operations
 from tests.clock import age
 from tests.doors.client import ERAS, folder_of, over_stdio, run
 from tests.doors.command import COORDINATE, Command
+from tests.races.arena import change
 
 TOKENS_MAX = 6_000
 # What is the same on both engines is tested on one.
@@ -207,6 +208,39 @@ def test_each_client_is_one_session_and_a_lost_connection_no_end(board: Coordina
 
     run(loop)
     assert board.view(task="TASK-1").task.status == "DONE"
+
+
+@ON_A_FILE
+def test_a_client_whose_session_is_over_goes_on_as_the_refusal_says(
+    board: Coordinator, board_url: str, command: Command
+) -> None:
+    """Whether it ended that itself, somebody else did, or the board was put back to a day before it."""
+    board.dispatch(title="A", role="worker")
+
+    def own() -> Coordinator:
+        session = board.list_sessions(of_agent="bob")[0].id
+        return board.acting(agent="bob", session=session)
+
+    async def loop() -> None:
+        async with over_stdio(command, "--agent", "bob", "--profile", "all") as bob:
+            assert not (await bob("call_operation", name="end_session"))["live"]
+            claim = await bob("claim_next_task", role="worker")
+            own().end_session()
+            for says in ("was ended", "there is no session"):
+                told = await bob.refused("claim_next_task", role="worker")
+                assert says in told["error"] and told["hint"].startswith("call again")
+                assert await bob("claim_next_task", role="worker") is None
+                change(board_url, f"DELETE FROM sessions WHERE id = '{own().session}'")
+            await bob.refused("claim_next_task", role="worker")
+            assert (await bob("complete_task", handle=claim["handle"]))["task"]["status"] == "DONE"
+        begun = board.register(name="eve")
+        async with over_stdio(command, COORDINATE_SESSION=begun.id) as eve:
+            board.acting(agent="eve", session=begun.id).end_session()
+            assert (await eve.refused("claim_next_task", role="worker"))["hint"].startswith("call again")
+            assert await eve("claim_next_task", role="worker") is None
+
+    run(loop)
+    assert [each.live for each in board.list_sessions(of_agent="bob", ended=True)].count(True) == 1
 
 
 @ON_A_FILE

@@ -496,6 +496,31 @@ def test_a_session_of_a_transport_is_its_tokens_alone(server: Server) -> None:
     run(loop)
 
 
+@ON_A_FILE
+def test_whose_session_was_ended_goes_on_as_the_refusal_says(server: Server, board: Coordinator) -> None:
+    async def loop() -> None:
+        for era, headers in (("legacy", {}), ("auto", {"Coordinate_Client": "laptop"})):
+            async with over_http(server.mcp, server.secrets["worker"], era=era, **headers) as worker:
+                await worker("claim_next_task", role="worker")
+                board.acting(agent="wendy", session=board.list_sessions()[0].id).end_session()
+                told = await worker.refused("claim_next_task", role="worker")
+                assert told["hint"].startswith("call again")
+                assert await worker("claim_next_task", role="worker") is None
+        begun = server.api("register").json["id"]
+        board.acting(agent="wendy", session=begun).end_session()
+        async with over_http(server.mcp, server.secrets["worker"], era="auto", Coordinate_Session=begun) as worker:
+            assert "header Coordinate-Session" in (await worker.refused("claim_next_task", role="worker"))["hint"]
+
+    run(loop)
+    # And over the API, where the hint names `register`, also for who shows the old session still, or one unknown.
+    shown = {"token": server.secrets["worker"], "Coordinate_Session": "s-0"}
+    assert server("POST", "/api/mine", {}, **shown).json["hint"] == "begin one: register"
+    shown["Coordinate_Session"] = server("POST", "/api/register", {}, **shown).json["id"]
+    assert server("POST", "/api/end_session", {}, **shown).status == 200
+    assert server("POST", "/api/claim_scopes", {"patterns": ["src"]}, **shown).json["hint"] == "begin another: register"
+    assert server("POST", "/api/register", {}, **shown).json["live"]
+
+
 # --- the log as it grows ----------------------------------------------------------------------------------------------
 
 
