@@ -58,10 +58,10 @@ class Seats:
 
     def _begin(self, key: tuple[str, ...], caller: Caller) -> Coordinator:
         board = self._calls.board
-        how, who = key[1:]
+        token, how, who = key
         if how == "shown":
             return board.acting(agent=caller.agent, session=who)
-        mark = f"mcp {how} {who}"
+        mark = f"mcp {token} {how} {who}"
         if how == "client":
             for session in board.list_sessions(of_agent=caller.agent):
                 if session.live and session.stream == mark:

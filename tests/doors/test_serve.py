@@ -521,6 +521,27 @@ def test_whose_session_was_ended_goes_on_as_the_refusal_says(server: Server, boa
     assert server("POST", "/api/register", {}, **shown).json["live"]
 
 
+@ON_A_FILE
+def test_two_tokens_of_one_agent_are_two_holders_also_under_one_name(server: Server, board: Coordinator) -> None:
+    """Each is known by its token and its name, and found again so after a restart."""
+    secrets = [server.secrets["worker"], board.create_token(name="wendy", role="worker").secret]
+
+    async def claim(*paths: str) -> list[bool]:
+        granted = []
+        for secret, path in zip(secrets, paths, strict=True):
+            async with over_http(server.mcp, secret, era="auto", Coordinate_Client="laptop") as wendy:
+                granted.append((await wendy("claim_scopes", patterns=[path]))["granted"])
+        return granted
+
+    async def loop() -> None:
+        assert await claim("src", "src/a") == [True, False]
+        await anyio.to_thread.run_sync(lambda: (server.kill(), server.start_again()))
+        assert await claim("src/a", "src/b") == [True, False]
+
+    run(loop)
+    assert len(board.list_sessions()) == 2
+
+
 # --- the log as it grows ----------------------------------------------------------------------------------------------
 
 
