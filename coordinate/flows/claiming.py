@@ -376,9 +376,13 @@ def claim_scopes(
     conflicts, own, past = leases.conflicts_of(tx, wanted, project=project, mode=mode, caller=caller)
     if conflicts:
         return Scopes(False, (), tuple(conflicts[:CONFLICTS_MAX]), len(conflicts[CONFLICTS_MAX:]))
-    leases.end(tx, past, reason="expired", by=agent)
-    # What a late hold of the session keeps ends with that hold, unless this is claimed for a task.
-    again = {row.resource: row for row in own if row.mode in (mode, "exclusive") and (row.live or task_id)}
+    again: dict[str, Row] = {}
+    for seen in sorted((row for row in own if row.resource in wanted), key=lambda row: int(row.id)):
+        # Locked before it counts, in the order of all who lock several: another call may have ended it meanwhile.
+        row = tx.one("lease_by_fence", fence=seen.fence)
+        # What a late hold of the session keeps ends with that hold, unless this is claimed for a task.
+        if row is not None and row.released_at is None and row.mode in (mode, "exclusive") and (row.live or task_id):
+            again[row.resource] = row
     kept: list[Lease] = []
     for pattern in [each for each in wanted if each in again]:
         row = again[pattern]
@@ -391,10 +395,15 @@ def claim_scopes(
         if task_id is not None:
             tx.run("lease_bind", id=row.id, task_id=task_id, attempt=attempt)
         renewed = tx.one("lease_renew", fence=row.fence, ttl_seconds=ttl)
+        if renewed is None and task_id is None and row.task_id is None:
+            past.append(row)  # its time ended just now
+            continue
         kept.append(leases.lease_of(renewed or row))
+    leases.end(tx, past, reason="expired", by=agent)
+    had = {lease.resource for lease in kept}
     fresh = leases.grant_scopes(
         tx,
-        [pattern for pattern in wanted if pattern not in again],
+        [pattern for pattern in wanted if pattern not in had],
         project=project,
         mode=mode,
         agent=agent,

@@ -198,6 +198,35 @@ def test_no_task_stays_aside_on_a_lease_that_is_over(board_url: str, end: str) -
     arena.assert_sound(board_url)
 
 
+# --- one session's calls at one moment --------------------------------------------------------------------------------
+
+
+def test_what_is_claimed_again_at_the_moment_of_its_release_is_granted_anew_or_was_renewed(board_url: str) -> None:
+    rounds = 25
+    with arena.setting_up(board_url) as c:
+        session = c.register(name="alice").id
+
+    def claimer(go: Go) -> None:
+        with coordinate.connect(board_url, agent="alice", session=session) as c:
+            for _ in range(rounds):
+                c.claim_scopes(patterns=["src"], ttl_seconds=60)
+                go()
+                (lease,) = c.claim_scopes(patterns=["src"], ttl_seconds=6_000).leases
+                go()
+                assert (lease.expires_at - lease.acquired_at).total_seconds() >= 6_000, "granted, and not renewed"
+                c.release_leases(every=True)
+
+    def releaser(go: Go) -> None:
+        with coordinate.connect(board_url, agent="alice", session=session) as c:
+            for _ in range(rounds):
+                go()
+                time.sleep(random.choice((0.0, random.uniform(0, 0.002))))
+                c.release_leases(patterns=["src"])
+                go()
+
+    arena.run([claimer, releaser])
+
+
 # --- locks and counters -----------------------------------------------------------------------------------------------
 
 
