@@ -169,10 +169,11 @@ def grant_scopes(
 def end(tx: Tx, rows: Iterable[Row], *, reason: str, by: str) -> list[Lease]:
     """End leases: `released`, `expired`, `swept`, `merged`, `aborted`; one event each, to the former holder.
 
+    The rows are locked, or nobody else can end or bind them. All who change several do it in the order of their ids.
     What ended by itself is said by the board, so that also a former holder who finds it is handed the event.
     """
     ended = []
-    for row in rows:
+    for row in sorted(rows, key=lambda row: int(row.id)):
         done = tx.one("lease_end", id=row.id, reason=reason)
         if done is None:
             continue

@@ -541,12 +541,13 @@ add(
     select(*_LEASE).where(_HELD, lease.worktree_id == given_integer("worktree_id")).order_by(lease.id),
 )
 add(
-    "leases_of_session",
-    "Unreleased leases of a session; what a held task or an open worktree keeps ends with that.",
+    "leases_of_sessions",
+    "Unreleased leases of sessions, locked; what a held task or an open worktree keeps ends with that.",
     select(*_LEASE)
-    .where(_HELD, lease.session_id == given_text("session"), lease.task_id.is_(None))
+    .where(_HELD, among(lease.session_id, "sessions"), lease.task_id.is_(None))
     .order_by(lease.id)
-    .limit(given_integer("limit")),
+    .limit(given_integer("limit"))
+    .with_for_update(),
 )
 add(
     "leases_of_tasks",
@@ -555,11 +556,12 @@ add(
 )
 add(
     "scopes_free",
-    "Scopes of a session that neither a held task nor an open worktree keeps.",
+    "Scopes of a session that neither a held task nor an open worktree keeps, locked: none is bound meanwhile.",
     select(*_LEASE)
     .where(_SCOPE, _HELD, lease.session_id == given_text("session"), lease.task_id.is_(None))
     .order_by(lease.id)
-    .limit(given_integer("limit")),
+    .limit(given_integer("limit"))
+    .with_for_update(),
 )
 add(
     "scopes_of_session",

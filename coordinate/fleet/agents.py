@@ -129,7 +129,7 @@ def end_session(tx: Tx, *, session: str | None = None) -> Session:
     row = tx.one("session_end", id=session_id, reason="ended")
     if row is None:
         return _session(before, live=False)
-    while rows := tx.all("leases_of_session", session=session_id, limit=END_BATCH):
+    while rows := tx.all("leases_of_sessions", sessions=[session_id], limit=END_BATCH):
         leases.end(tx, rows, reason="released", by=row.agent)
     events.listen_no_more(tx, session=session_id)
     return _session(row, live=False)
@@ -140,16 +140,14 @@ def end_stale(tx: Tx, *, limit: int, by: str = "system") -> tuple[list[str], lis
 
     Whoever claims does it first, so that nobody is told to wait for the dead.
     """
-    stale = tx.all("sessions_stale", limit=limit)
-    over: list[str] = []
-    ended: list[Lease] = []
-    for row in stale:
-        held = tx.all("leases_of_session", session=row.id, limit=END_BATCH)
-        ended += leases.end(tx, held, reason="swept", by=by)
-        if len(held) < END_BATCH:  # else it is stale still, and the next sweep goes on
-            tx.one("session_end", id=row.id, reason="stale")
-            over.append(str(row.id))
-    return over, ended, len(over) < len(stale) or len(stale) == limit
+    stale = [str(row.id) for row in tx.all("sessions_stale", limit=limit)]
+    held = tx.all("leases_of_sessions", sessions=stale, limit=END_BATCH) if stale else []
+    ended = leases.end(tx, held, reason="swept", by=by)
+    if len(held) == END_BATCH:  # they are stale still, and the next sweep goes on
+        return [], ended, True
+    for session in stale:
+        tx.one("session_end", id=session, reason="stale")
+    return stale, ended, len(stale) == limit
 
 
 # --- signs of life ----------------------------------------------------------------------------------------------------

@@ -131,12 +131,24 @@ def release_leases(
             "without a session nothing is yours by pattern",
             hint="show the fence that the claim gave, or set $COORDINATE_SESSION",
         )
-    rows = [row for fence in shown if (row := _own(tx, fence, agent, session, ended_ok=True)).released_at is None]
+    if every:
+        rows = tx.all("scopes_free", session=session, limit=inputs.LIST_MAX)
+    else:
+        rows = _named(tx, shown, wanted, project, agent, session)
+    return leases.end(tx, rows, reason="released", by=agent)
+
+
+def _named(tx: Tx, shown: list[int], wanted: list[str], project: str, agent: str, session: str | None) -> list[Row]:
+    """What is to be released, by fence or by pattern; each locked before it is judged, in the order of the fences."""
+    found: set[int] = set()
     if wanted:
-        named = tx.all("scopes_of_session", session=session, project=project, resources=wanted, limit=inputs.LIST_MAX)
-        # A session may hold one path for itself and for its task.
-        free = {row.resource for row in named if row.task_id is None}
-        rows += [row for row in named if row.task_id is None or row.resource not in free]
+        seen = tx.all("scopes_of_session", session=session, project=project, resources=wanted, limit=inputs.LIST_MAX)
+        found = {row.fence for row in seen}
+    held = [_own(tx, fence, agent, session, ended_ok=True) for fence in sorted({*shown, *found})]
+    held = [row for row in held if row.released_at is None]
+    # A session may hold one path for itself and for its task.
+    free = {row.resource for row in held if row.fence in found and row.task_id is None}
+    rows = [row for row in held if row.fence in shown or row.task_id is None or row.resource not in free]
     if kept := next((row for row in rows if row.task_id is not None), None):
         whose, end = ("", "release or complete it") if kept.worktree_id is None else ("the worktree of ", "close that")
         raise InvalidState(
@@ -144,9 +156,7 @@ def release_leases(
             hint=f"{end}; its scopes are not released singly",
             task_id=kept.task_id,
         )
-    if every:
-        rows += tx.all("scopes_free", session=session, limit=inputs.LIST_MAX)
-    return leases.end(tx, {row.id: row for row in rows}.values(), reason="released", by=agent)
+    return rows
 
 
 def canonical(patterns: Sequence[str]) -> list[str]:

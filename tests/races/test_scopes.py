@@ -6,6 +6,7 @@ import itertools
 import random
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +200,60 @@ def test_no_task_stays_aside_on_a_lease_that_is_over(board_url: str, end: str) -
 
 
 # --- one session's calls at one moment --------------------------------------------------------------------------------
+
+# What is done to a scope while another call of its session binds it to a held task, and whose lock keeps them apart.
+UNBINDING = ("release everything", "release it by its pattern", "end the session")
+LOCKED = {"scopes_free": UNBINDING[0], "lease_by_fence": UNBINDING[0], "leases_of_sessions": UNBINDING[2]}
+
+
+def bind_and(url: str, deed: str, rounds: int, weakness: Weakness | None = None) -> None:
+    with arena.setting_up(url, "alice") as c:
+        for _ in range(rounds):
+            c.dispatch(title="T", role="worker")
+        sessions = [c.register(name="alice").id for _ in range(rounds)]
+
+    def binder(go: Go) -> None:
+        with coordinate.connect(url, agent="alice") as c:
+            for session in sessions:
+                claim = c.claim_next(role="worker")
+                fence = c.claim_scopes(patterns=["src"], session=session).leases[0].fence
+                go()
+                answer = c.claim_scopes(patterns=["src"], task=claim.handle, fences=[fence])
+                go()
+                kept = [lease.resource for lease in c.list_leases(task=claim.task.id)]
+                assert answer.granted, answer
+                assert kept == ["src"], "a held task was granted a scope that it has not"
+                c.complete(handle=claim)
+
+    def other(go: Go) -> None:
+        with coordinate.connect(url, agent="alice") as c:
+            c.stats()
+            for session in sessions:
+                go()
+                time.sleep(random.choice((0.0, random.uniform(0, 0.002))))
+                with suppress(errors.InvalidState):  # the task keeps it already
+                    if deed == "end the session":
+                        c.end_session(session=session)
+                    elif deed == "release everything":
+                        c.release_leases(every=True, session=session)
+                    else:
+                        c.release_leases(patterns=["src"], session=session)
+                go()
+
+    arena.run([binder, other], weakness=weakness)
+
+
+@pytest.mark.parametrize("deed", UNBINDING)
+def test_what_is_bound_to_a_held_task_is_not_released_by_a_call_that_saw_it_free(board_url: str, deed: str) -> None:
+    bind_and(board_url, deed, 15)
+
+
+@pytest.mark.parametrize("look", LOCKED)
+def test_without_the_lock_of_what_is_looked_at_a_held_task_has_not_its_scope(
+    engine: str, noticed: Noticed, look: str
+) -> None:
+    unlocked = arena.no_transactions if engine == "sqlite" else arena.cut(look, "FOR UPDATE")
+    noticed(lambda url: bind_and(url, LOCKED[look], 15, unlocked))
 
 
 def test_what_is_claimed_again_at_the_moment_of_its_release_is_granted_anew_or_was_renewed(board_url: str) -> None:

@@ -521,9 +521,9 @@ FROM leases
 WHERE leases.released_at IS NULL AND leases.worktree_id = :worktree_id
 ORDER BY leases.id;
 
--- name: leases_of_session
--- why: Unreleased leases of a session; what a held task or an open worktree keeps ends with that.
--- takes: session text, limit integer
+-- name: leases_of_sessions
+-- why: Unreleased leases of sessions, locked; what a held task or an open worktree keeps ends with that.
+-- takes: sessions list, limit integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
 --   instant, expires_at instant, released_at instant, release_reason text, told_at instant
@@ -531,10 +531,10 @@ SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, l
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
     leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
 FROM leases
-WHERE leases.released_at IS NULL AND leases.session_id = :session AND leases.task_id IS NULL
+WHERE leases.released_at IS NULL AND leases.session_id = ANY (CAST(:sessions AS TEXT[])) AND leases.task_id IS NULL
 ORDER BY leases.id
 
-LIMIT :limit;
+LIMIT :limit FOR UPDATE;
 
 -- name: leases_of_tasks
 -- why: Unreleased leases bound to tasks, by their hold or by an open worktree.
@@ -552,7 +552,7 @@ ORDER BY leases.id
 LIMIT :limit;
 
 -- name: scopes_free
--- why: Scopes of a session that neither a held task nor an open worktree keeps.
+-- why: Scopes of a session that neither a held task nor an open worktree keeps, locked: none is bound meanwhile.
 -- takes: session text, limit integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
@@ -564,7 +564,7 @@ FROM leases
 WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :session AND leases.task_id IS NULL
 ORDER BY leases.id
 
-LIMIT :limit;
+LIMIT :limit FOR UPDATE;
 
 -- name: scopes_of_session
 -- why: What a session holds of some patterns, also what a held task or an open worktree keeps.
