@@ -93,7 +93,8 @@ add("session", "One session.", select(*_SHOWN).where(s.id == given_text("id")))
 add(
     "session_lock",
     "One session, locked: a sweep and a sign of life come one after the other.",
-    select(*_SESSION).where(s.id == given_text("id")).with_for_update(),
+    # Its key stays free: whoever changes one of its leases twice asks for that, and may have the lease we wait for.
+    select(*_SESSION).where(s.id == given_text("id")).with_for_update(key_share=True),
 )
 _seen = sessions.alias("seen")
 _seen_at = select(_seen.c.heartbeat_at).where(_seen.c.id == given_text("after")).scalar_subquery()
@@ -165,7 +166,7 @@ add(
     .where(_STALE)
     .order_by(s.heartbeat_at, s.id)
     .limit(given_integer("limit"))
-    .with_for_update(skip_locked=True),
+    .with_for_update(skip_locked=True, key_share=True),
 )
 add(
     "session_end",

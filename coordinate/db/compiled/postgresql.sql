@@ -3015,7 +3015,7 @@ SELECT sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.projec
     sessions.detail, sessions.ttl_seconds, sessions.started_at, sessions.heartbeat_at, sessions.last_call_at,
     sessions.ended_at, sessions.end_reason
 FROM sessions
-WHERE sessions.id = :id FOR UPDATE;
+WHERE sessions.id = :id FOR NO KEY UPDATE;
 
 -- name: session_share
 -- why: One session that something is granted to: it ends before this, or after it and with what was granted.
@@ -3106,7 +3106,7 @@ WHERE sessions.ended_at IS NULL AND (sessions.heartbeat_at + make_interval(secs 
     PRECISION))) < (SELECT date_trunc('milliseconds', clock_timestamp()))
 ORDER BY sessions.heartbeat_at, sessions.id
 
-LIMIT :limit FOR UPDATE SKIP LOCKED;
+LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: session_end
 -- why: The run is over.
