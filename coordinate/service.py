@@ -913,8 +913,8 @@ def settle(target: str | Path | None = None) -> Settled:
     """After a board was put back to an earlier day by other means (pg_restore, a copied file): see `restore`.
 
     Stop the agents first: whatever is held ends, also on a board that nobody put back. On Postgres it needs the role
-    that owns the tables (`PermissionDenied`). A backup that was made while the board moved, or after, is refused with
-    `InvalidState` until that move is undone.
+    that owns the tables (`PermissionDenied`). A backup that was made while the board moved is refused (`InvalidState`)
+    until that move is undone; so is one that was made after it, which is the board no longer.
     """
     place = config.locate(None if target is None else str(target))
     if is_postgres(place.target):
@@ -924,10 +924,10 @@ def settle(target: str | Path | None = None) -> Settled:
     with connect(target) as coordinator:
         row, _ = coordinator.database.perform(lambda tx: tx.one("move_state"), writes=False)
         if (fenced := fence.stops(row)) is not None:
-            raise errors.InvalidState(
-                f"the fence of a move is up: {fenced.message}",
-                hint="if this came back with a backup: coordinate db move --undo, then settle it",
-            )
+            hint = "the board is there; if it was lost, restore a backup of it"
+            if isinstance(fenced, errors.Moving):
+                hint = "if this came back with a backup: coordinate db move --undo, then settle it"
+            raise errors.InvalidState(f"the fence of a move is up: {fenced.message}", hint=hint)
         return coordinator._perform(lambda tx: ending.settle(tx, known=False), writes=True)
 
 

@@ -118,8 +118,9 @@ def undo(source: str, target: str | None = None) -> MoveReport:
     keeps does not suffice to reach it. Named once more when the move is over, the place that it left closed is emptied
     and opened for other use (`opened`). A mover that has not fenced the board yet comes no further. Of several at once
     one does it; to the others, and to whoever asks again, it was done `already`, and nothing is changed. Raises
-    `InvalidState` when there never was anything to undo, or the other board was written to; `InvalidInput` when the
-    move goes elsewhere.
+    `InvalidState` when there never was anything to undo, or the other board was written to, or came from another place
+    of which this is a copy; `InvalidInput` when the move goes elsewhere. A copy that was made while the board moved is
+    opened, and nothing else is changed.
     """
     row = _row_of(source)
     if _begun(row):
@@ -335,14 +336,28 @@ class _Ends:
             return tx.one("move_state") if board_move.name in self.target.tables() else None
 
     def _row_there(self, row: Any) -> Any:
-        """Of a move that was begun: None where its new place is to be made again."""
+        """Of a move that was begun: None where its new place is to be made again. A copy of the board has no say."""
         try:
             there = self._target_row()
         except errors.NoBoard as error:  # nothing is there, in which one could be made
             raise _gone(row, error.message) from None
         if there is None and row.state == MOVED:
             raise _gone(row, "no board that came from here is there")
+        if there is not None and there.move == row.move and not self._came_from_here(there):
+            raise errors.InvalidState(
+                f"{self.to} came from {there.address}, of which {self.from_} is a copy, as seen from here",
+                hint="name that one with --from, where it can be reached; nothing was changed",
+            )
         return there
+
+    def _came_from_here(self, there: Any) -> bool:
+        """A copy of the board that is left tells of the same move; but one place has many names, see `_is_itself`."""
+        if there.address == self.from_:
+            return True
+        with suppress(errors.CoordinateError, OSError):
+            here = self.source.identity()
+            return here is not None and here == side_of(there.address).identity()
+        return False
 
     def _close_target(self, number: str, before: Any) -> None:
         """Nobody may write there from before the source is fenced, nor before: where no board is yet, the transaction
@@ -597,7 +612,7 @@ class _Ends:
                     self.target.raise_fence(sentence(WITHDRAWN, self.from_))
 
         there = self._target_row()
-        if there is not None and there.move == number:
+        if there is not None and there.move == number and self._came_from_here(there):
             _with_writers_stopped(self.target, act, [])
         self._nothing_is_left(number)
 

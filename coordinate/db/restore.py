@@ -7,7 +7,6 @@ given out since the backup: no handle, fence, id or position that was ever given
 
 from __future__ import annotations
 
-import shlex
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -100,8 +99,7 @@ def _refuse_a_fenced_backup(copy: Path, source: Path) -> None:
     if (fenced := fence.stops(backup.standing_of_move(copy))) is not None:
         raise errors.InvalidState(
             f"{source} is no backup of a board at work: {fenced.message}",
-            hint="take an older backup, or one of the board where it is; or give that move up in this copy first:"
-            f" coordinate db move --undo --from {shlex.quote(str(source))}; nothing was changed",
+            hint="take an older backup, or one of the board where it is; nothing was changed",
         )
 
 

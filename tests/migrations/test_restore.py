@@ -269,7 +269,7 @@ def test_a_board_that_has_moved_is_not_put_back_under_those_who_were_sent_on(
 
 
 def test_a_copy_of_a_moved_board_is_no_backup(board_file: Path, tmp_path: Path) -> None:
-    """Neither made nor put back, and nothing is left behind; once the move is undone in the copy it will do."""
+    """Neither made nor put back, and nothing is left behind."""
     shutil.copy(board_file, tmp_path / "before.db")
     move.move(str(board_file), str(tmp_path / "there.db"))
     copy = Path(shutil.copy(board_file, tmp_path / "by-hand.db"))
@@ -280,6 +280,46 @@ def test_a_copy_of_a_moved_board_is_no_backup(board_file: Path, tmp_path: Path) 
     assert (refused.status, refused.error["code"]) == (2, "invalid_state")
     assert "there.db" in refused.error["error"]
     assert {path.name for path in tmp_path.iterdir()} - there <= {"by-hand.db-shm", "by-hand.db-wal"}
+
+
+@pytest.mark.parametrize("harm", ["--undo", "--resume"])
+def test_a_copy_of_a_moved_board_closes_and_opens_nothing_elsewhere(
+    board_file: Path, tmp_path: Path, harm: str
+) -> None:
+    """MV-07: the board is where it moved to, whatever a copy of the old place says; a link to that is no copy."""
+    url, there, copy = str(board_file), str(tmp_path / "there.db"), str(tmp_path / "copy.db")
+    move.move(url, there)
+    shutil.copy(url, copy)
+    (link := tmp_path / "link.db").symlink_to(url)
+    refused = Command(copy, tmp_path)("db", "restore", copy, "--db", "fresh.db")
+    assert "--undo" not in refused.error["hint"], "that would close the board"
+    told = Command(copy, tmp_path)("db", "move", harm)
+    assert (told.status, told.error["code"]) == (2, "invalid_state")
+    assert url in told.error["error"]
+    with coordinate.connect(there, agent="alice") as c:
+        assert move.move(str(link), None, resume=True).state == "moved"
+        assert move.undo(str(link)).state == "undone"
+        with pytest.raises(errors.Moved):
+            c.dispatch(title="x", role="w")
+    with coordinate.connect(url, agent="alice") as c:
+        c.dispatch(title="x", role="w")
+
+
+def test_a_copy_that_was_made_while_a_board_moved_is_opened_alone(board_file: Path, tmp_path: Path) -> None:
+    """MV-07: the mover goes on."""
+    url, there, copy = str(board_file), str(tmp_path / "there.db"), str(tmp_path / "copy.db")
+
+    def meanwhile(what: str, *_: object) -> None:
+        if what == "verify" and not Path(copy).exists():
+            shutil.copy(url, copy)
+            if Path(f"{url}-wal").exists():
+                shutil.copy(f"{url}-wal", f"{copy}-wal")
+            assert move.undo(copy).state == "undone"
+
+    assert move.move(url, there, progress=meanwhile).state == "moved"
+    for each in (copy, there):
+        with coordinate.connect(each, agent="alice") as c:
+            c.dispatch(title="x", role="w")
 
 
 def test_a_board_that_came_back_in_the_middle_of_a_move_is_told_and_undone(
