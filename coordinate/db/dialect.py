@@ -288,7 +288,7 @@ class SQLite:
     def _choose_journal(self, connection: _Connection) -> None:
         """WAL wherever the storage can carry it; elsewhere a rollback journal, said once, and just as exclusive."""
         now = str(connection.execute("PRAGMA journal_mode").fetchone()[0])
-        storage = file_system_of(self.path.parent)
+        storage = file_system_of(self.path)
         wanted = "delete" if storage in NO_WAL else "wal"
         self.gate.useful = self.gate.useful and storage not in NO_WAL
         if now != wanted and not self._is_ours(connection):
@@ -498,13 +498,13 @@ def _came_twice(where: str, said: str) -> errors.NotABoard:
     )
 
 
-def file_system_of(folder: Path) -> str:
-    """The type of the file system that holds a folder ('' where the system does not tell)."""
+def file_system_of(path: Path) -> str:
+    """The type of the file system that holds what a path leads to ('' where the system does not tell)."""
     try:
         mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-    here = os.path.realpath(folder)
+    here = os.path.realpath(path)  # a file may be mounted by itself
     best, found = -1, ""
     for mount in mounts.splitlines():
         fields = mount.split(" ")

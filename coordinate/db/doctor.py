@@ -250,14 +250,14 @@ def _at_the_new_place(row: Any, there: str, here: str) -> str:
 
 
 def _file(target: str, facts: dict[str, Any], *, deep: bool, repair: bool) -> Iterator[Symptom]:
-    path = config.path_of(target)
+    path = Path(os.path.realpath(config.path_of(target)))  # beside what a link leads to lies the log
     engine = dialect.SQLite(str(path), patience=1.0)
     with closing(engine.connect()) as connection, _in_our_words(engine):
         facts |= {
             "engine": engine.name,
             "version": sqlite3.sqlite_version,
             "journal_mode": connection.execute("PRAGMA journal_mode").fetchone()[0],
-            "storage": dialect.file_system_of(path.parent),
+            "storage": dialect.file_system_of(path),
             "bytes": path.stat().st_size,
         }
         yield from _missing(engine, connection, facts)

@@ -132,7 +132,7 @@ def _connect(ours: dialect.Engine) -> Any:
 
 
 def _migrate_sqlite(context: Any, verb: str, connection: Connection, where: str) -> None:
-    board, told = Path(where), context.config.attributes
+    board, told = Path(os.path.realpath(where)), context.config.attributes
     try:
         with connection.begin():
             _migrate_on(context, verb, connection, where, board=board)

@@ -7,6 +7,7 @@ given out since the backup: no handle, fence, id or position that was ever given
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -39,6 +40,7 @@ def replacing(source: Path, board: Path, *, replace: bool) -> Iterator[Replacing
     `replace` does not say that this is meant, `Moved` or `Moving` when nobody may write there, `InvalidState` when the
     backup is of a board that moved, `NotABoard` when either is none, `SchemaAhead`.
     """
+    board = Path(os.path.realpath(board))  # what a link leads to is the board, also for those who do not come by it
     if board.exists() and source.exists() and source.samefile(board):
         raise errors.InvalidInput(f"{source} is the board itself", hint="name a backup", field="file")
     board.parent.mkdir(parents=True, exist_ok=True)

@@ -304,7 +304,7 @@ class SQLiteSide(_Side):
         self.engine.begin(self._connection, writes=writes)
 
     def problems(self) -> list[str]:
-        board = Path(self.engine.describe())
+        board = Path(os.path.realpath(self.engine.describe()))
         return [f"{path} may not be written" for path in (board, board.parent) if not os.access(path, os.W_OK)]
 
     def make_room(self, *, dry_run: bool) -> list[str]:

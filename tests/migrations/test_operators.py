@@ -23,7 +23,7 @@ import pytest
 
 import coordinate
 from coordinate import errors
-from coordinate.db import backup, doctor, knowledge, migrate, move, server
+from coordinate.db import backup, dialect, doctor, knowledge, migrate, move, server
 from coordinate.records import Symptom
 from tests.doors.command import Command
 from tests.migrations.catalog import fill, path_of, rows, run, run_script
@@ -372,6 +372,34 @@ def test_storage_that_cannot_carry_the_log_is_said(board_file: Path, monkeypatch
     monkeypatch.setattr("coordinate.db.dialect.file_system_of", lambda folder: "nfs4")
     told = examined(str(board_file))["storage"]
     assert "nfs4" in told.said
+
+
+def test_a_link_to_a_board_is_judged_by_where_the_board_lies(
+    board_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQ-05: storage, log and who keeps it; and an upgrade's copy lies beside the board, whatever it was called."""
+    (link := tmp_path / "elsewhere" / "link.db").parent.mkdir()
+    link.symlink_to(board_file)
+    with coordinate.connect(board_file, agent="alice") as c, closing(sqlite3.connect(board_file)) as reader:
+        reader.executescript("BEGIN; SELECT count(*) FROM tasks")
+        c.dispatch(title="t", role="w")
+        assert doctor.examine(str(link)).facts["wal_bytes"] > 0
+    made = migrate.downgrade(str(link), "0001").backup
+    assert made == f"{board_file}.backup-{knowledge.HEAD}-1"
+    migrate.upgrade(str(link))
+    monkeypatch.setattr(dialect, "file_system_of", lambda path: "nfs4" if path.samefile(board_file) else "ext4")
+    assert "nfs4" in examined(str(link))["storage"].said
+    with coordinate.connect(link, agent="alice") as c:
+        c.dispatch(title="t", role="w")
+    assert {path.name for path in link.parent.iterdir()} == {link.name}
+    assert run(str(board_file), "PRAGMA journal_mode") == [("delete",)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
+def test_the_storage_of_a_file_is_that_of_what_a_link_leads_to(tmp_path: Path) -> None:
+    (link := tmp_path / "link").symlink_to("/proc/version")
+    assert dialect.file_system_of(link) == dialect.file_system_of(Path("/proc/version")) == "proc"
+    assert dialect.file_system_of(tmp_path) != "proc"
 
 
 @pytest.mark.parametrize(

@@ -186,6 +186,20 @@ def test_a_restore_takes_no_copy_away_that_was_there_before(two_days: tuple[str,
     assert broken.read_bytes() == content
 
 
+def test_a_linked_board_that_cannot_be_read_is_replaced_where_it_lies(
+    two_days: tuple[str, Path], tmp_path: Path
+) -> None:
+    """Whoever names the file itself works on with those who name the link."""
+    url, made = two_days
+    (link := tmp_path / "elsewhere" / "link.db").parent.mkdir()
+    link.symlink_to(url)
+    Path(url).write_bytes(b"\xff" * 9_000)
+    assert service.restore(made, link, replace=True).kept == f"{url}.replaced-1"
+    assert link.is_symlink()
+    with coordinate.connect(url, agent="alice") as c:
+        go_on(c)
+
+
 @pytest.mark.parametrize("harm", ["DROP TABLE tasks", "DROP TABLE counters", "DELETE FROM counters"])
 def test_a_board_that_lost_its_numbers_is_replaced_and_they_go_on_by_a_wide_margin(
     two_days: tuple[str, Path], harm: str
