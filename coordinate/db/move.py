@@ -344,6 +344,7 @@ class _Ends:
         if there is None and row.state == MOVED:
             raise _gone(row, "no board that came from here is there")
         if there is not None and there.move == row.move and not self._came_from_here(there):
+            self.refuse_itself()
             raise errors.InvalidState(
                 f"{self.to} came from {there.address}, of which {self.from_} is a copy, as seen from here",
                 hint="name that one with --from, where it can be reached; nothing was changed",
