@@ -11,7 +11,8 @@ import json
 import os
 import re
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,18 @@ def no_entry(path: Path) -> errors.PermissionDenied:
         hint="ask its owner for the right to it, or name another board with --db or $COORDINATE_DB",
         path=str(path),
     )
+
+
+@contextmanager
+def reaching(path: Path, field: str) -> Iterator[None]:
+    """What the system says against a path that a caller named, in words of ours."""
+    try:
+        yield
+    except PermissionError:
+        raise no_entry(path) from None
+    except OSError as error:
+        said = f"{path!s:.200} cannot be had: {error.strerror}"
+        raise errors.InvalidInput(said, hint="name another file", field=field) from None
 
 
 def switch(folder: Path, target: str) -> Path:

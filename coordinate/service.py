@@ -958,5 +958,7 @@ def _make(target: str) -> None:
     from coordinate.db import migrate  # Alembic: only when asked to create
 
     if not is_postgres(target):
-        config.path_of(target).parent.mkdir(parents=True, exist_ok=True)
+        path = config.path_of(target)
+        with config.reaching(path, "db"):
+            path.parent.mkdir(parents=True, exist_ok=True)
     migrate.upgrade(target)

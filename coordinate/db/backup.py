@@ -11,7 +11,7 @@ import os
 import re
 import sqlite3
 import stat
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
@@ -54,7 +54,7 @@ def export(board: Path, file: Path) -> Copied:
     refuse_what_is_no_board(board, str(board))
     if (elsewhere := fence.stops(standing_of_move(board))) is not None:
         raise elsewhere  # a copy of this would be no backup of the board
-    if file.exists():
+    if os.path.lexists(file):
         raise errors.NotEmpty(f"{file} is there already", hint="name a new file: a backup never replaces one")
     partial = file.with_name(f".{file.name}.{token_hex(4)}.partial")
     try:
@@ -67,7 +67,8 @@ def export(board: Path, file: Path) -> Copied:
             f"{file} cannot be written: {error.strerror}", hint="name another place"
         ) from None
     finally:
-        _remove(partial)
+        with suppress(OSError):  # where nothing could be made, there is nothing to take away
+            _remove(partial)
     return Copied(str(board), str(file), file.stat().st_size, rows)
 
 
@@ -147,27 +148,32 @@ _SPACE = "free some space there, or name another place; nothing was changed"
 
 
 def _copy(board: Path, partial: Path) -> dict[str, int]:
-    with closing(sqlite3.connect(board, isolation_level=None)) as source, closing(sqlite3.connect(partial)) as made:
-        source.execute("BEGIN")  # the counts and the copy see one moment
-        try:
-            rows = count(source)
-            source.backup(made)
-            made.execute("PRAGMA journal_mode = DELETE")  # one file, with nothing beside it
-            verdict = str(made.execute("PRAGMA integrity_check").fetchone()[0])
-            counted = count(made) if verdict == "ok" else {}
-        except sqlite3.DatabaseError as error:
-            match error.sqlite_errorcode & 0xFF:
-                case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-                    raise _damaged(board, str(error)) from None
-                case sqlite3.SQLITE_FULL | sqlite3.SQLITE_IOERR:
-                    raise errors.Unreachable(f"the disk refuses a copy of {board}: {error}", hint=_SPACE) from None
-            explained = dialect.SQLite(str(board)).explain(error, committing=False)
-            raise (explained.error if explained else error) from None
+    try:
+        rows, counted, verdict = _copied(board, partial)
+    except sqlite3.DatabaseError as error:
+        match error.sqlite_errorcode & 0xFF:
+            case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+                raise _damaged(board, str(error)) from None
+            case sqlite3.SQLITE_FULL | sqlite3.SQLITE_IOERR:
+                raise errors.Unreachable(f"the disk refuses a copy of {board}: {error}", hint=_SPACE) from None
+        explained = dialect.SQLite(str(board)).explain(error, committing=False)
+        raise (explained.error if explained else error) from None
     if verdict != "ok":
         raise _damaged(board, verdict)
     if counted != rows:
         raise errors.CoordinateError(f"the copy of {board} does not hold its rows: {counted} instead of {rows}")
     return rows
+
+
+def _copied(board: Path, partial: Path) -> tuple[dict[str, int], dict[str, int], str]:
+    """The rows of each table in the board, those of the copy, and what SQLite says of that."""
+    with closing(sqlite3.connect(board, isolation_level=None)) as source, closing(sqlite3.connect(partial)) as made:
+        source.execute("BEGIN")  # the counts and the copy see one moment
+        rows = count(source)
+        source.backup(made)
+        made.execute("PRAGMA journal_mode = DELETE")  # one file, with nothing beside it
+        verdict = str(made.execute("PRAGMA integrity_check").fetchone()[0])
+        return rows, count(made) if verdict == "ok" else {}, verdict
 
 
 def count(connection: sqlite3.Connection) -> dict[str, int]:

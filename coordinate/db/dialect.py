@@ -238,7 +238,9 @@ class SQLite:
 
     def connect(self) -> _Connection:
         """Open the file. Raises `NoBoard` when it is not there and may not be made."""
-        if not self.create and not self.path.exists():
+        with config.reaching(self.path, "db"):
+            may_open = self.create or self.path.exists()
+        if not may_open:
             import shlex
 
             raise errors.NoBoard(

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from coordinate import errors
+from coordinate import config, errors
 from coordinate.db import backup, dialect, fence, knowledge, migrate
 from coordinate.db.engine import Database, Tx
 from coordinate.db.server import quoted
@@ -41,10 +41,11 @@ def replacing(source: Path, board: Path, *, replace: bool) -> Iterator[Replacing
     backup is of a board that moved, `NotABoard` when either is none, `SchemaAhead`.
     """
     board = Path(os.path.realpath(board))  # what a link leads to is the board, also for those who do not come by it
-    if board.exists() and source.exists() and source.samefile(board):
-        raise errors.InvalidInput(f"{source} is the board itself", hint="name a backup", field="file")
-    board.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=f".{board.name}.restore-", dir=board.parent) as folder:
+    _refuse_what_is_no_file(source, board)
+    with config.reaching(board, "db"):
+        board.parent.mkdir(parents=True, exist_ok=True)
+        room = TemporaryDirectory(prefix=f".{board.name}.restore-", dir=board.parent)
+    with room as folder:
         copy = _copy_at_head(source, Path(folder) / "board.db")
         aside = _set_aside_what_cannot_be_read(board, replace=replace)
         engine = dialect.SQLite(str(board), create=True)
@@ -81,10 +82,19 @@ def _in_our_words(engine: dialect.SQLite, error: BaseException) -> BaseException
     return explained.error if explained else error
 
 
+def _refuse_what_is_no_file(source: Path, board: Path) -> None:
+    with config.reaching(source, "file"):
+        if not source.is_file():
+            raise errors.NotFound(f"there is no file {source}", hint="name a backup that is there")
+        itself = board.exists() and source.samefile(board)
+    if itself:
+        raise errors.InvalidInput(f"{source} is the board itself", hint="name a backup", field="file")
+    if not os.access(source, os.R_OK):
+        raise config.no_entry(source)
+
+
 def _copy_at_head(source: Path, copy: Path) -> Path:
     """The backup, checked and at this program's schema; the file itself is only read."""
-    if not source.exists():
-        raise errors.NotFound(f"there is no file {source}", hint="name a backup that is there")
     backup.copy(source, copy)
     backup.refuse_what_is_no_board(copy, str(source))
     _refuse_a_fenced_backup(copy, source)

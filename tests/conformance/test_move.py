@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner
@@ -30,14 +30,12 @@ from coordinate.db.portable import kind_of
 from coordinate.db.sides import TABLES, columns_of, holds
 from coordinate.records import Symptom
 from tests.conftest import create_board_on_postgres
-from tests.postgres import Server, nobody, url_with_database, with_user
+from tests.postgres import Server, url_with_database, with_user
 from tests.races import arena
-from tests.races.arena import Go
 from tests.tables import as_owner, ask, connect, is_postgres, nothing_changes, rows, run
 
 ODD = "Größe, 長さ 🚀 'quotes' \"and\" \\N \\u0000 %s\ttab\nline\r\x0b end"
 KANBAN = Path(__file__).parents[1] / "samples" / "kanban" / "written-by-HEAD.db"
-R = TypeVar("R")
 # Until when something is held, or may be answered: these get the time back.
 HELD = {
     ("tasks", "lease_until"),
@@ -1128,29 +1126,16 @@ def test_a_file_in_which_nothing_may_be_written_is_told_before_anything_is_done(
     board.chmod(0o666)
     here.chmod(0o777)
     (made := here / "made.db").touch(0o444)
-    assert as_somebody(lambda: refused(made)) == [f"{made}: {made} may not be written"]
+    assert arena.as_somebody(lambda: refused(made)) == [f"{made}: {made} may not be written"]
     there.chmod(0o555)
-    assert as_somebody(refused) == [f"{there / 'new' / 'deep.db'}: {there} may not be written"]
+    assert arena.as_somebody(refused) == [f"{there / 'new' / 'deep.db'}: {there} may not be written"]
     board.chmod(0o444)
-    assert as_somebody(refused) == [
+    assert arena.as_somebody(refused) == [
         f"{board}: {board} may not be written",
         f"{there / 'new' / 'deep.db'}: {there} may not be written",
     ]
     assert list(there.iterdir()) == []
     assert rows(str(board), "SELECT * FROM board_move") == []
-
-
-def as_somebody(act: Callable[[], R]) -> R:
-    """In another process, as a user that is not root."""
-
-    def body(go: Go) -> R:
-        if os.geteuid() == 0:
-            os.setgid(nobody()["group"])
-            os.setuid(nobody()["user"])
-        return act()
-
-    (answer,) = arena.run([body])
-    return cast("R", answer)
 
 
 def test_a_role_that_may_not_is_told_before_anything_is_done(

@@ -11,7 +11,9 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psycopg
 import pytest
@@ -265,6 +267,58 @@ def test_what_is_no_backup_is_refused_and_nothing_changes(board_file: Path, tmp_
         service.restore(board_file if what == "itself" else source, board_file, replace=True)
     assert rows(str(board_file)) == before
     assert not list(tmp_path.glob(".*restore*"))
+
+
+@pytest.fixture
+def within_reach(sqlite_template: Path) -> Iterator[Path]:
+    """A folder to which every user can come, with a board, and places at which others end."""
+    with TemporaryDirectory(prefix="restore-", dir="/tmp") as made:
+        folder = Path(made)
+        for name, mode in (("board.db", 0o666), ("secret.db", 0o600), ("closed/in.db", 0o600), ("fixed/in.db", 0o666)):
+            (folder / name).parent.mkdir(exist_ok=True)
+            shutil.copy(sqlite_template, folder / name)
+            (folder / name).chmod(mode)
+        for name, mode in (("", 0o777), ("closed", 0o700), ("fixed", 0o555)):
+            (folder / name).chmod(mode)
+        yield folder
+
+
+def test_what_cannot_be_read_is_no_backup_and_said(within_reach: Path) -> None:
+    """Root may read everything, so another user tries."""
+
+    def refused(what: str) -> str:
+        with pytest.raises(errors.CoordinateError) as caught:
+            service.restore(within_reach / what, within_reach / "new.db")
+        return caught.value.code
+
+    def said() -> dict[str, str]:
+        return {
+            what: refused(what) for what in ("", "none.db", "board.db/x.db", "secret.db", "closed/in.db", "x" * 300)
+        }
+
+    assert arena.as_somebody(said) == {
+        "": "not_found",
+        "none.db": "not_found",
+        "board.db/x.db": "not_found",
+        "secret.db": "permission_denied",
+        "closed/in.db": "permission_denied",
+        "x" * 300: "invalid_input",
+    }
+
+
+def test_where_nothing_can_be_made_nothing_is_restored_copied_or_begun(within_reach: Path) -> None:
+    board, refused = within_reach / "board.db", (errors.PermissionDenied, errors.InvalidInput)
+
+    def act() -> None:
+        for what in ("board.db/x.db", "closed/x.db", "fixed/x.db", "fixed/deep/x.db", "x" * 300):
+            with pytest.raises(refused):
+                service.restore(board, within_reach / what)
+            with pytest.raises(refused):
+                backup.export(board, within_reach / what)
+            with pytest.raises(refused):
+                coordinate.connect(within_reach / what, create=True)
+
+    arena.as_somebody(act)
 
 
 def test_a_board_that_has_moved_is_not_put_back_under_those_who_were_sent_on(

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import psycopg
 
@@ -33,9 +33,11 @@ from coordinate.db.dialect import SQLite, is_postgres
 from coordinate.db.engine import Tx
 from coordinate.plans import PlannedTask
 from coordinate.service import Coordinator
+from tests.postgres import nobody
 
 FORK = multiprocessing.get_context("fork")
 KILLED = "killed"
+R = TypeVar("R")
 Go = Callable[[], None]
 Weakness = Callable[[], None]
 Play = Callable[[str], object]  # given the URL of a board
@@ -119,6 +121,19 @@ class NoSuchGuard(Exception):
 
 class Crash(AssertionError):
     """A process raised what it was not expected to; the message is its traceback."""
+
+
+def as_somebody(act: Callable[[], R]) -> R:
+    """In another process, as a user that is not root."""
+
+    def body(go: Go) -> R:
+        if os.geteuid() == 0:
+            os.setgid(nobody()["group"])
+            os.setuid(nobody()["user"])
+        return act()
+
+    (answer,) = run([body])
+    return cast("R", answer)
 
 
 def kill_myself() -> None:
