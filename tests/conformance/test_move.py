@@ -1315,7 +1315,8 @@ def test_of_a_mover_and_one_that_resumes_beside_it_one_goes_on(
     look = move._Ends._target_row
 
     def as_it_was(ends: Any) -> Any:
-        return SimpleNamespace(move=look(ends).move, state="arriving")
+        found = look(ends)
+        return SimpleNamespace(move=found.move, state="arriving", address=found.address)
 
     def resumes(now: str, *_: object) -> None:
         if now != doing or beside:
