@@ -19,6 +19,7 @@ import pytest
 
 import coordinate
 from coordinate import Coordinator
+from coordinate.mcp.fitting import fitted
 from coordinate.mcp.server import ANSWER_MAX, definitions
 from coordinate.mcp.tools import PROFILES, tools_of
 from coordinate.mcp.words import in_tools
@@ -305,7 +306,11 @@ def test_any_call_renews_what_the_session_holds_and_brings_answers(
 @ON_A_FILE
 def test_a_board_the_inbox_and_the_status_are_resources(board: Coordinator, command: Command) -> None:
     board.board_upsert(title="Search & find", rows=[{"label": "Index"}])
-    board.ask(title="Which colour?", action_owner="task", impact="the logo")
+    board.board_upsert(title="1/2", rows=[{"label": f"row {number}", "note": "n" * 200} for number in range(200)])
+    for number in range(120):
+        board.ask(title=f"Which colour, {number}?", action_owner="task", impact="the logo")
+    for number in range(1, 10):
+        board.dismiss(ask=f"ASK-{number}", agent="ann")
 
     async def loop() -> None:
         async with over_stdio(command, "--agent", "bob") as bob:
@@ -313,8 +318,15 @@ def test_a_board_the_inbox_and_the_status_are_resources(board: Coordinator, comm
             async def read(uri: str) -> Any:
                 return json.loads((await bob.client.read_resource(uri)).contents[0].text)  # type: ignore[union-attr]
 
-            assert (await read("coordinate://board/Search & find"))["rows"][0]["label"] == "Index"
-            assert [ask["title"] for ask in await read("coordinate://inbox")] == ["Which colour?"]
+            for title in ("Search & find", "Search%20%26%20find"):
+                assert (await read(f"coordinate://board/{title}"))["rows"][0]["label"] == "Index"
+            rows, page = [], await read("coordinate://board/1%2F2")
+            while "next" in page:
+                rows += page["rows"]
+                page = await read(page["next"])
+            assert [row["label"] for row in [*rows, *page["rows"]]] == [f"row {number}" for number in range(200)]
+            assert rows and rows[0]["note"] == "n" * 200
+            assert [ask["id"] for ask in await read("coordinate://inbox")] == [f"ASK-{n}" for n in range(10, 110)]
             assert (await read("coordinate://status")).keys() >= {"by_status"}
 
     run(loop)
@@ -409,6 +421,41 @@ def test_answers_are_bounded_and_say_what_was_cut(board: Coordinator, command: C
             assert "".join(parts) == "é" * 100_000
 
     run(loop)
+
+
+@ON_A_FILE
+def test_what_was_done_is_told_as_done_however_long_its_answer(board: Coordinator, command: Command) -> None:
+    """With the handle of each task that was claimed, and what comes along with every answer."""
+    plan = [{"key": f"k{number}", "title": f"T{number}"} for number in range(150)]
+
+    async def loop() -> None:
+        async with over_stdio(command, "--agent", "bob", "--profile", "all") as bob:
+            await bob("call_operation", name="claim_scopes", arguments={"patterns": ["src"], "ttl_seconds": 1})
+            board.emit(event_type="note", message="the tests need a server")
+            time.sleep(1.2)
+            board.sweep()
+            planned = await bob("call_operation", name="dispatch_plan", arguments={"plan": plan})
+            assert [each["task"]["id"] for each in planned] == [f"TASK-{number}" for number in range(1, 151)]
+            assert {"shortened", "unread", "lost"} <= bob.answer.keys()
+            claims = await bob("call_operation", name="claim_batch", arguments={"role": "worker", "count": 100})
+            assert [each["handle"] for each in claims] == [f"TASK-{number}@1" for number in range(1, 101)]
+            assert len(json.dumps(bob.answer, ensure_ascii=False)) <= ANSWER_MAX * 1.1
+            assert (await bob("complete_task", handle=claims[99]["handle"]))["task"]["status"] == "DONE"
+            assert "shortened" not in bob.answer
+            # A page that is cut would lose what its cursor passes over.
+            assert (await bob.refused("list_tasks", limit=1_000))["field"] == "limit"
+
+    run(loop)
+
+
+@pytest.mark.parametrize("count", [1_000, 2_000])
+def test_any_list_is_made_to_fit_and_says_what_is_left_out(count: int) -> None:
+    entry = {"id": "TASK-1", "title": "é" * 500, "task": {"id": 1, "body": "x" * 50}, "seen": ["y"], "by": {"z": 1}}
+    shown, missing = fitted({"tasks": [entry] * count, "next": 7}, ANSWER_MAX)
+    assert len(json.dumps(shown, ensure_ascii=False)) <= ANSWER_MAX * 1.1
+    assert shown["next"] == 7 and shown["tasks"][0] == {"id": "TASK-1", "task": {"id": 1}}
+    assert len(shown["tasks"]) == (1_000 if count == 1_000 else 500)
+    assert (f"{count - 500:d} more entries" in missing) == (count > 1_000)
 
 
 @ON_A_FILE
