@@ -89,11 +89,12 @@ def _overlapping(tx: Tx, patterns: Sequence[str], project: str) -> Iterator[tupl
 def near(tx: Tx, pattern: str, project: str) -> list[Row]:
     """Unreleased scope leases that could overlap a pattern, by their leading path alone."""
     prefix = paths.literal_prefix(pattern)
-    parts = [] if prefix == "." else prefix.split("/")
+    if prefix == ".":  # the root is above everything
+        return tx.all("scopes_all", project=project)
+    parts = prefix.split("/")
     above = [".", *("/".join(parts[:count]) for count in range(1, len(parts) + 1))]
-    # Everything below: from "a/" up to the character after "/". The root is above everything.
-    below, beyond = ("", "\U0010ffff") if prefix == "." else (prefix + "/", prefix + "0")
-    return tx.all("scopes_near", project=project, above=above, below=below, beyond=beyond)
+    # Everything below: from "a/" up to the character after "/".
+    return tx.all("scopes_near", project=project, above=above, below=prefix + "/", beyond=prefix + "0")
 
 
 def conflict_of(pattern: str, row: Row) -> Conflict:

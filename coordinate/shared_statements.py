@@ -419,6 +419,11 @@ add(
     ).order_by("id"),
 )
 add(
+    "scopes_all",
+    "All unreleased scope leases of a project: what could overlap its root.",
+    select(*_near).where(*_in_project).order_by(lease.id),
+)
+add(
     "lease_insert",
     "A scope lease; without an end when it is bound to an open worktree.",
     insert(leases).values(**_grant).returning(*_LEASE),

@@ -41,6 +41,8 @@ OVERLAPS = [
     ("TASK-1", "gpu", False),
     ("*/x", "deep/x", True),
     ("**/x.py", "a/b/x.py", True),
+    (".", "\U0010ffff.txt", True),
+    ("**/*.txt", "\U0010ffff.txt", True),
 ]
 
 

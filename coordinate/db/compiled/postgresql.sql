@@ -327,6 +327,23 @@ WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.project = 
     leases.prefix < :beyond
 ORDER BY id;
 
+-- name: scopes_all
+-- why: All unreleased scope leases of a project: what could overlap its root.
+-- takes: project text
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant, live boolean, keeper text
+SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason,
+    leases.told_at, leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at > (SELECT
+    date_trunc('milliseconds', clock_timestamp()))) AS live, (SELECT worktrees.agent
+FROM worktrees
+WHERE worktrees.id = leases.worktree_id) AS keeper
+FROM leases
+WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.project = :project
+ORDER BY leases.id;
+
 -- name: lease_insert
 -- why: A scope lease; without an end when it is bound to an open worktree.
 -- takes: kind text, project text, resource text, prefix text, mode text, agent text, session text, task_id text,
