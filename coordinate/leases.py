@@ -235,7 +235,7 @@ def refuse_move(tx: Tx, ids: Sequence[str], project: str) -> None:
 
 
 def keep_with_task(tx: Tx, task_id: str, until: datetime) -> None:
-    """The scopes of a task last as long as the hold that was just renewed; never to a shorter time."""
+    """The scopes of a task last as long as the hold that was just renewed, and no longer."""
     tx.run("leases_keep", task_id=task_id, until=until)
 
 

@@ -500,13 +500,9 @@ add(
 )
 add(
     "lease_renew",
-    "Renew a live lease to its full length from now; never to less, never one that is past or released.",
+    "Renew a live lease to its full length from now; never to less, never one that is past, released or a task's.",
     update(leases)
-    .where(
-        lease.fence == given_integer("fence"),
-        _HELD,
-        lease.expires_at > now(),
-    )
+    .where(lease.fence == given_integer("fence"), _HELD, lease.task_id.is_(None), lease.expires_at > now())
     .values(expires_at=_renewed)
     .returning(*_LEASE),
 )
@@ -594,7 +590,7 @@ add(
     "The scopes of a task last as long as its hold, like which they may be renewed until somebody has ended them.",
     update(leases)
     .where(_HELD, lease.task_id == given_text("task_id"), lease.worktree_id.is_(None))
-    .values(expires_at=greatest(lease.expires_at, given_instant("until"))),
+    .values(expires_at=given_instant("until")),
 )
 add(
     "lease_bind",

@@ -84,7 +84,8 @@ def renew_leases(
 ) -> list[Lease]:
     """Renew scopes by their fences, each to its own length (or `ttl_seconds`) from now; all or none.
 
-    Never to less, and never one that is past: `StaleClaim` says which was lost. `Held` when one is another's. Locks are
+    Never to less, and never one that is past: `StaleClaim` says which was lost. `Held` when one is another's. What a
+    held task or an open worktree keeps lasts as long as that, and comes back as it is: renew the hold. Locks are
     renewed by `renew_lock`.
     """
     agent = inputs.agent(agent)
@@ -92,7 +93,7 @@ def renew_leases(
     renewed = []
     for fence in _some(fences):
         row = _own(tx, fence, agent, session)
-        if row.expires_at is None:
+        if row.task_id is not None and row.live:
             renewed.append(leases.lease_of(row))
             continue
         fresh = tx.one("lease_renew", fence=fence, ttl_seconds=ttl)

@@ -351,10 +351,11 @@ def claim_scopes(
     `mode` is `exclusive`, or `shared` with others that share. They last `ttl_seconds` (1 to 604,800) unless renewed.
     `task` (a handle or id) binds them to a held task instead: they last as long as its hold, which is renewed by this.
     `project` is the task's, or `default`. What the session holds itself, or shows the `fences` of, is no conflict;
-    claimed again it is renewed. What sessions long silent hold is ended first, and a hold on a task that is past ends
-    where its scopes are taken. Not granted: `conflicts` say pattern, holder, task, since when and until when, and no
-    lease is written. Raises `InvalidInput`, `StaleClaim` when the task is not the caller's, or `InvalidState` when a
-    held pattern is bound to another task, or the task is of another project.
+    claimed again it is renewed; what a held task or an open worktree keeps lasts as long as that. What sessions long
+    silent hold is ended first, and a hold on a task that is past ends where its scopes are taken. Not granted:
+    `conflicts` say pattern, holder, task, since when and until when, and no lease is written. Raises `InvalidInput`,
+    `StaleClaim` when the task is not the caller's, or `InvalidState` when a held pattern is bound to another task, or
+    the task is of another project.
     """
     wanted = scopes.canonical(patterns)
     mode = inputs.one_of(mode, "mode", ("exclusive", "shared"))
@@ -394,11 +395,13 @@ def claim_scopes(
             )
         if task_id is not None:
             tx.run("lease_bind", id=row.id, task_id=task_id, attempt=attempt)
-        renewed = tx.one("lease_renew", fence=row.fence, ttl_seconds=ttl)
-        if renewed is None and task_id is None and row.task_id is None:
-            past.append(row)  # its time ended just now
-            continue
-        kept.append(leases.lease_of(renewed or row))
+        elif row.task_id is None:
+            renewed = tx.one("lease_renew", fence=row.fence, ttl_seconds=ttl)
+            if renewed is None:
+                past.append(row)  # its time ended just now
+                continue
+            row = renewed
+        kept.append(leases.lease_of(row))
     leases.end(tx, past, reason="expired", by=agent)
     had = {lease.resource for lease in kept}
     fresh = leases.grant_scopes(

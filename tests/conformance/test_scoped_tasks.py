@@ -110,6 +110,27 @@ def test_a_renewed_lease_goes_on_to_hold_them_back(board: Coordinator, board_url
     assert next_of(board) == "TASK-1"
 
 
+def test_what_a_task_keeps_ends_with_its_hold_whatever_time_was_asked_for_it(
+    board: Coordinator, enter: Enter, board_url: str
+) -> None:
+    dispatch(board, "src")
+    alice, long = enter("alice"), 600_000
+    claim = alice.claim_next(role="worker", lease_seconds=60)
+    alice.claim_scopes(patterns=["docs"], ttl_seconds=long)
+    bound = alice.claim_scopes(patterns=["docs", "lib"], task=claim.handle, ttl_seconds=long).leases
+    alice.claim_scopes(patterns=["src"], ttl_seconds=long)
+    fences = [lease.fence for lease in board.list_leases(task=claim.task.id)]
+    assert {lease.fence for lease in bound} < set(fences)
+    until = board.view(task=claim.task.id).task.lease_until
+    assert {lease.expires_at for lease in alice.renew_leases(fences=fences, ttl_seconds=long)} == {until}
+    age(board_url, 61)
+    with refused(board_url, StaleClaim):
+        alice.renew_leases(fences=fences)
+    assert board.claim_scopes(patterns=["src", "docs", "lib"], agent="bob").granted, "as the task is anybody's"
+    with refused(board_url, StaleClaim):
+        alice.extend_lease(handle=claim)
+
+
 END: dict[str, Callable[[Coordinator, str, Any], Any]] = {
     "complete": lambda board, url, claim: board.complete(handle=claim),
     "submit": lambda board, url, claim: board.complete(handle=claim, review=True),

@@ -452,15 +452,15 @@ RETURNING leases.id, leases.kind, leases.project, leases.resource, leases.prefix
     leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at;
 
 -- name: lease_renew
--- why: Renew a live lease to its full length from now; never to less, never one that is past or released.
+-- why: Renew a live lease to its full length from now; never to less, never one that is past, released or a task's.
 -- takes: ttl_seconds integer, fence integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
 --   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 UPDATE leases SET expires_at=greatest(leases.expires_at, (SELECT date_trunc('milliseconds', clock_timestamp()) +
     make_interval(secs => CAST(coalesce(CAST(:ttl_seconds AS BIGINT), leases.ttl_seconds) AS DOUBLE PRECISION))))
-WHERE leases.fence = :fence AND leases.released_at IS NULL AND leases.expires_at > (SELECT date_trunc('milliseconds',
-    clock_timestamp()))
+WHERE leases.fence = :fence AND leases.released_at IS NULL AND leases.task_id IS NULL AND leases.expires_at > (SELECT
+    date_trunc('milliseconds', clock_timestamp()))
 RETURNING leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
     leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at;
@@ -610,7 +610,7 @@ WHERE leases.released_at IS NULL AND leases.task_id = :task_id;
 -- why: The scopes of a task last as long as its hold, like which they may be renewed until somebody has ended them.
 -- takes: until instant, task_id text
 -- gives: nothing
-UPDATE leases SET expires_at=greatest(leases.expires_at, :until)
+UPDATE leases SET expires_at=:until
 WHERE leases.released_at IS NULL AND leases.task_id = :task_id AND leases.worktree_id IS NULL;
 
 -- name: lease_bind

@@ -417,14 +417,15 @@ RETURNING id, kind, project, resource, prefix, mode, agent, session_id, task_id,
     ttl_seconds, acquired_at, expires_at, released_at, release_reason, told_at;
 
 -- name: lease_renew
--- why: Renew a live lease to its full length from now; never to less, never one that is past or released.
+-- why: Renew a live lease to its full length from now; never to less, never one that is past, released or a task's.
 -- takes: ttl_seconds integer, fence integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
 --   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 UPDATE leases SET expires_at=max(leases.expires_at, strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:ttl_seconds AS
     BIGINT), leases.ttl_seconds)) || ' seconds'))
-WHERE leases.fence = :fence AND leases.released_at IS NULL AND leases.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE leases.fence = :fence AND leases.released_at IS NULL AND leases.task_id IS NULL AND leases.expires_at >
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 RETURNING id, kind, project, resource, prefix, mode, agent, session_id, task_id, attempt, worktree_id, fence, depth,
     ttl_seconds, acquired_at, expires_at, released_at, release_reason, told_at;
 
@@ -573,7 +574,7 @@ WHERE leases.released_at IS NULL AND leases.task_id = :task_id;
 -- why: The scopes of a task last as long as its hold, like which they may be renewed until somebody has ended them.
 -- takes: until instant, task_id text
 -- gives: nothing
-UPDATE leases SET expires_at=max(leases.expires_at, :until)
+UPDATE leases SET expires_at=:until
 WHERE leases.released_at IS NULL AND leases.task_id = :task_id AND leases.worktree_id IS NULL;
 
 -- name: lease_bind
