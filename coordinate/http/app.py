@@ -238,8 +238,7 @@ async def metrics(request: Request) -> Response:
     state = request.app.state
     calls: Calls = state.calls
     try:
-        stats = await calls.run(calls.board.stats)
-        sessions = await calls.run(partial(calls.board.list_sessions, limit=inputs.LIST_MAX))
+        stands = await calls.run(partial(calls.board.status, days=1))
         position = (await calls.run(calls.board.tail_events))[1]
     except CoordinateError as error:
         return refused(error)
@@ -248,10 +247,10 @@ async def metrics(request: Request) -> Response:
             "coordinate_tasks",
             "gauge",
             "Tasks by status.",
-            {("status", each): n for each, n in stats.by_status.items()},
+            {("status", each): n for each, n in stands.by_status.items()},
         ),
-        *_figure("coordinate_expired_leases", "gauge", "Claims whose time is over.", {(): stats.expired_leases}),
-        *_figure("coordinate_live_sessions", "gauge", "Sessions that live.", {(): sum(each.live for each in sessions)}),
+        *_figure("coordinate_expired_leases", "gauge", "Claims whose time is over.", {(): stands.expired_leases}),
+        *_figure("coordinate_live_sessions", "gauge", "Sessions that live.", {(): stands.sessions_live}),
         *_figure("coordinate_events_position", "counter", "The last position of the log.", {(): position}),
         *_figure("coordinate_followers", "gauge", "Who waits or follows.", {(): calls.feed.followers}),
         *_figure(

@@ -710,8 +710,17 @@ def test_health_is_a_write_and_metrics_are_figures(
 def look_as_an_operator(server: Server, board: Coordinator, board_url: str) -> None:
     board.dispatch(title="A", role="worker")
     assert server("GET", "/healthz").json["status"] == "ok"
+    session = board.register(name="alice")
+    run_on(
+        board_url,
+        "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) INSERT INTO sessions"
+        " (id, agent, ttl_seconds, started_at, heartbeat_at, last_call_at) SELECT 's-' || i, agent, ttl_seconds,"
+        f" started_at, heartbeat_at, last_call_at FROM n, sessions WHERE id = '{session.id}'",
+    )
     figures = server("GET", "/metrics", token=server.secrets["worker"]).body.decode()
     assert 'coordinate_tasks{status="TODO"} 1\n' in figures
+    assert f"coordinate_live_sessions {board.status().sessions_live}\n" in figures
+    assert board.status().sessions_live > 1000
     assert server("GET", "/metrics").status == 401
     locked = connect(board_url)
     try:
