@@ -113,6 +113,7 @@ def get(call: Call, full: bool, **wanted: Any) -> None:
 @command("list", example="coordinate board list --archived")
 @choice("--project", help="Only of this project.")
 @option("--archived", is_flag=True, help="Also those that are archived.")
+@option("--after", metavar="BOARD-N", help="Go on behind this board.")
 @option("--limit", type=int, help="At most so many.")
 def list_boards(call: Call, archived: bool, **wanted: Any) -> None:
     """List boards with their progress, the latest change first."""

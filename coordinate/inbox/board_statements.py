@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, and_, case, cast, func, insert, or_, select, update
+from sqlalchemy import BigInteger, ColumnElement, and_, case, cast, func, insert, or_, select, tuple_, update
 
 from coordinate.db.portable import (
     BIGINT,
     among,
     const,
+    given_instant,
     given_integer,
     given_json,
     given_text,
@@ -31,6 +32,7 @@ add = STATEMENTS.add
 b, r, words = boards.c, board_rows.c, annotations_table.c
 _BOARD = tuple(boards.c)
 _ROW = tuple(board_rows.c)
+_LAST_CHANGED = (b.updated_at, b.number)
 # By its title in a project, or by its id; no title looks like an id.
 _THIS = or_(and_(b.project == given_text("project"), b.title == given_text("title")), b.id == given_text("title"))
 _THIS_ROW = and_(r.board_id == given_text("board_id"), or_(r.label == given_text("label"), r.id == given_text("label")))
@@ -114,8 +116,13 @@ add(
     .where(
         optional(b.project, given_text("project")),
         or_(cast(given_integer("all"), BigInteger) == const(1), b.status == const("active")),
+        optional(
+            b.number,
+            given_integer("before_number"),
+            tuple_(*_LAST_CHANGED) < tuple_(given_instant("before"), given_integer("before_number")),
+        ),
     )
-    .order_by(b.updated_at.desc(), b.number.desc())
+    .order_by(*(each.desc() for each in _LAST_CHANGED))
     .limit(given_integer("limit")),
 )
 

@@ -546,14 +546,20 @@ def _turn_of(ask: Ask) -> Turn:
     )
 
 
-def board_list(tx: Tx, *, project: str | None = None, archived: bool = False, limit: int = 100) -> list[BoardSummary]:
+def board_list(
+    tx: Tx, *, project: str | None = None, archived: bool = False, after: str | None = None, limit: int = 100
+) -> list[BoardSummary]:
     """Active boards with their progress, the latest change first; with `archived` also those that are archived.
 
+    `after` (the id of the last one seen) pages on; what is changed meanwhile goes to the front.
     Progress is (done + ½ partial) / (rows − na), None when no row counts; `unseen` counts a human's words on rows that
     nobody was handed.
     """
+    seen = None if after is None else _find(tx, after, "default")
     found = tx.all(
         "boards_list",
+        before=None if seen is None else seen.updated_at,
+        before_number=None if seen is None else seen.number,
         project=inputs.name_or_none(project, "project"),
         all=int(inputs.flag(archived, "archived")),
         limit=inputs.limit(limit),

@@ -81,15 +81,23 @@ def list_finished(
     by_agent: str | None = None,
     project: str | None = None,
     query: str | None = None,
+    after: str | None = None,
     limit: int = 100,
 ) -> list[Finished]:
     """The tasks that ended last, DONE or CANCELLED, the latest first; `limit` at most 1,000.
 
+    `after` (the id of the last one seen) pages on; `InvalidInput` when that one was reopened meanwhile.
+
     `started_at` and `agent` are those of the last attempt, so that what took how long can be told. `query` is text
     that the title or the body holds: literal, in any letter case.
     """
+    seen = None if after is None else story.find(tx, inputs.task_id(after, "after"))
+    if seen is not None and seen.finished_at is None:
+        raise inputs.refuse("after", f"{seen.id} is not finished", hint="begin again without `after`")
     rows = tx.all(
         "tasks_finished",
+        before=None if seen is None else seen.finished_at,
+        before_number=None if seen is None else seen.number,
         status=None if status is None else inputs.status(status),
         role=inputs.name_or_none(role, "role"),
         agent=inputs.name_or_none(by_agent, "by_agent"),

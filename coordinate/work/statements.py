@@ -1098,6 +1098,7 @@ add(
 )
 _latest = attempts.alias("latest")
 _of_its_latest = and_(_latest.c.task_id == t.id, _latest.c.attempt == t.attempt)
+_LAST_ENDED = (t.finished_at, t.number)
 add(
     "tasks_finished",
     "The tasks that ended last, with their last attempt.",
@@ -1114,8 +1115,13 @@ add(
         optional(t.project, given_text("project")),
         optional(_latest.c.agent, given_text("agent")),
         optional(t.folded, given_text("needle"), contains(t.folded, given_text("needle"))),
+        optional(
+            t.number,
+            given_integer("before_number"),
+            tuple_(*_LAST_ENDED) < tuple_(given_instant("before"), given_integer("before_number")),
+        ),
     )
-    .order_by(t.finished_at.desc(), t.number.desc())
+    .order_by(*(each.desc() for each in _LAST_ENDED))
     .limit(given_integer("limit")),
 )
 _attempt = attempts.c

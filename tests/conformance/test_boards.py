@@ -115,6 +115,10 @@ def test_a_board_is_one_of_its_title_in_a_project(board: Coordinator) -> None:
     other = board.board_upsert(title=TITLE, rows=[], project="other")
     assert first.board.id != other.board.id
     assert [each.board.id for each in board.board_list(project="other")] == [other.board.id]
+    assert [each.board.id for each in board.board_list(after=other.board.id)] == [first.board.id]
+    assert board.board_list(after=first.board.id) == board.board_list(after=other.board.id, project="other") == []
+    with pytest.raises(NotFound):
+        board.board_list(after="BOARD-9")
 
 
 def test_a_whole_board_at_another_version_than_its_own_changes_nothing(release: Coordinator, board_url: str) -> None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from coordinate import Coordinator
+from coordinate.errors import InvalidInput
 from tests.clock import age
 from tests.tables import rows
 
@@ -160,6 +161,11 @@ def test_what_ended_last_and_how_attempts_ended(board: Coordinator, board_url: s
     ]
     assert all(each.created_at <= (each.started_at or each.created_at) <= each.finished_at for each in found)
     assert [each.id for each in board.list_finished(limit=1)] == ["TASK-3"]
+    assert [each.id for each in board.list_finished(after="TASK-3", limit=1)] == ["TASK-2"]
+    assert [each.id for each in board.list_finished(after="TASK-2", by_agent="alice")] == []
+    assert [each.id for each in board.list_finished(after="TASK-1")] == []
+    with pytest.raises(InvalidInput, match="TASK-4 is not finished"):
+        board.list_finished(after="TASK-4")
     assert [each.id for each in board.list_finished(by_agent="alice")] == ["TASK-2"]
     assert [each.id for each in board.list_finished(status="CANCELLED")] == ["TASK-1"]
     assert [each.id for each in board.list_finished(query="tASK 2", project="p", role="worker")] == ["TASK-3"]

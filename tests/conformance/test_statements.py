@@ -132,6 +132,8 @@ GIVEN = {
     "to_task": "TASK-8",
     "status": "DONE",
     "needle": None,
+    "before": None,
+    "before_number": None,
     "attempt": 1,
     "result": None,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import timedelta
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from coordinate import Coordinator
+from coordinate.plans import PlannedTask
 from coordinate.records import GivenRow
 from tests.doors import browser as chromium
 from tests.doors.browser import Watched
@@ -489,6 +491,42 @@ def test_a_board_is_watched_and_spoken_to(visit: Visit, board: Coordinator) -> N
     view = board.board_get(title="Release / 2")
     board.board_row(title="Release / 2", label="Manual", status="done", expected_revision=view.rows[0].revision)
     expect(page.locator("main")).to_contain_text("100 %")
+
+
+@ON_A_FILE
+def test_every_list_leads_on_to_its_end(server: Server, board: Coordinator, board_url: str) -> None:
+    """Each of its items is on one of its pages, and once."""
+    board.dispatch_plan(plan=[PlannedTask(key="", title=f"T{number}") for number in range(60)])
+    for claim in board.claim_batch(role="worker", count=60):
+        board.complete(handle=claim)
+    for number in range(60):
+        board.board_upsert(title=f"B{number}", rows=[])
+        ask = board.ask(title=f"A{number}", **DECISION).ask.id
+        board.snooze(ask=ask, until=board.now() + timedelta(hours=1), agent="hugo")
+        board.dispatch(title=f"W{number}", role="other")
+        handle, place = board.claim_next(role="other").handle, f"/trees/{number}"
+        board.open_worktree(task=handle, branch=f"b{number}", root=place, patterns=[f"{number}"])
+    for path, item in (
+        ("/tasks?status=DONE", r'id="TASK-\d+"'),
+        ("/boards", r'id="BOARD-\d+"'),
+        ("/", r'id="asleep-ASK-\d+"'),
+        ("/who", r'id="worktree-\d+"'),
+    ):
+        found: list[str] = []
+        for section in pages(server, path, item):
+            found += section
+        assert (len(found), len(set(found))) == (60, 60), path
+
+
+def pages(server: Server, path: str, item: str) -> Iterator[list[str]]:
+    """The items of a list, page by page, as its own *More* leads on."""
+    to: str | None = path
+    while to:
+        page = server("GET", to, token=server.secrets["human"], Accept="text/html").body.decode()
+        shown = list(re.finditer(item, page))
+        yield [each[0] for each in shown]
+        more = re.search(r'<a class="button" href="([^"]+)"[^>]*>More', page[shown[-1].end() :])
+        to = unescape(more[1]) if more else None
 
 
 @ON_A_FILE

@@ -2624,7 +2624,8 @@ ORDER BY to_char(tasks.finished_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), tasks.stat
 
 -- name: tasks_finished
 -- why: The tasks that ended last, with their last attempt.
--- takes: status text, role text, project text, agent text, needle text, limit integer
+-- takes: status text, role text, project text, agent text, needle text, before_number integer, before instant, limit
+--   integer
 -- gives: id text, number integer, title text, status text, role_boundary text, project text, priority integer,
 --   created_at instant, finished_at instant, agent text, started_at instant
 SELECT tasks.id, tasks.number, tasks.title, tasks.status, tasks.role_boundary, tasks.project, tasks.priority,
@@ -2633,7 +2634,8 @@ FROM tasks LEFT OUTER JOIN attempts AS latest ON latest.task_id = tasks.id AND l
 WHERE tasks.finished_at IS NOT NULL AND (CAST(:status AS TEXT) IS NULL OR tasks.status = :status) AND (CAST(:role AS
     TEXT) IS NULL OR tasks.role_boundary = :role) AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) AND
     (CAST(:agent AS TEXT) IS NULL OR latest.agent = :agent) AND (CAST(:needle AS TEXT) IS NULL OR strpos(tasks.folded,
-    :needle) > 0)
+    :needle) > 0) AND (CAST(:before_number AS BIGINT) IS NULL OR (tasks.finished_at, tasks.number) < (:before,
+    :before_number))
 ORDER BY tasks.finished_at DESC, tasks.number DESC
 
 LIMIT :limit;
@@ -4680,14 +4682,15 @@ RETURNING boards.id, boards.number, boards.project, boards.title, boards.status,
 
 -- name: boards_list
 -- why: Boards, the latest change first.
--- takes: project text, all integer, limit integer
+-- takes: project text, all integer, before_number integer, before instant, limit integer
 -- gives: id text, number integer, project text, title text, status text, stream text, created_by text, revision
 --   integer, created_at instant, updated_at instant, archived_at instant, archived_by text
 SELECT boards.id, boards.number, boards.project, boards.title, boards.status, boards.stream, boards.created_by,
     boards.revision, boards.created_at, boards.updated_at, boards.archived_at, boards.archived_by
 FROM boards
 WHERE (CAST(:project AS TEXT) IS NULL OR boards.project = :project) AND (CAST(:all AS BIGINT) = 1 OR boards.status =
-    'active')
+    'active') AND (CAST(:before_number AS BIGINT) IS NULL OR (boards.updated_at, boards.number) < (:before,
+    :before_number))
 ORDER BY boards.updated_at DESC, boards.number DESC
 
 LIMIT :limit;

@@ -29,8 +29,6 @@ LOOKS_MAX = 5
 REPLACED_MAX = 20
 COLUMNS = (TODO, IN_PROGRESS, BLOCKED, IN_REVIEW, DONE)
 COLUMN_MAX = 20
-FINISHED_MAX = 200
-BOARDS_MAX = 100
 PEOPLE_MAX = 200
 SESSIONS_SHOWN = 3
 DRAWN_MAX = 1_000
@@ -67,7 +65,7 @@ def needs_you(board: Coordinator, request: Request) -> Values:
         "urgent": urgent,
         **_reviews(board, request, project, {each.id for each in urgent if each.action_owner == "approval"}),
         "needing": board.attention_count(project=project),
-        "asleep": board.list_asks(snoozed=True, project=project, limit=PAGE),
+        **_asleep(board, project, number(request, "asleep_after")),
         **_said_by(board, caller_of(request).agent, project, number(request, "before")),
         "closed": closed,
         "told": [
@@ -102,6 +100,12 @@ def _said_by(board: Coordinator, name: str, project: str | None, before: int | N
         if len(found) < SAID_MAX:
             return {"said": said, "more_said": None, "said_before": before}
     return {"said": said, "more_said": at, "said_before": before}
+
+
+def _asleep(board: Coordinator, project: str | None, after: int | None) -> Values:
+    """What a person put off; and where the next page begins."""
+    found = board.list_asks(snoozed=True, project=project, after=after or 0, limit=PAGE)
+    return {"asleep": found, "more_asleep": found[-1].number if len(found) == PAGE else None}
 
 
 def _reviews(board: Coordinator, request: Request, project: str | None, approvals: set[str]) -> Values:
@@ -140,8 +144,9 @@ def ask(board: Coordinator, request: Request) -> Values:
 def boards(board: Coordinator, request: Request) -> Values:
     """Boards with their progress, the latest change first."""
     archived = asked(request, "archived") is not None
-    found = board.board_list(project=asked(request, "project"), archived=archived, limit=BOARDS_MAX)
-    return {"boards": found, "archived": archived, "most": BOARDS_MAX}
+    project, after = asked(request, "project"), asked(request, "after")
+    found = board.board_list(project=project, archived=archived, after=after, limit=PAGE)
+    return {"boards": found, "archived": archived, "more": found[-1].board.id if len(found) == PAGE else None}
 
 
 def one_board(board: Coordinator, request: Request) -> Values:
@@ -154,6 +159,7 @@ def tasks(board: Coordinator, request: Request) -> Values:
     """Tasks by where they stand, in the queue's order; what is finished the latest first; or one column, paged."""
     project, role, agent, query = (asked(request, name) for name in ("project", "role", "agent", "q"))
     status = asked(request, "status")
+    after = asked(request, "after") if status else None
     stats = board.stats(project=project)
     columns = []
     for each in (status,) if status else COLUMNS:
@@ -165,9 +171,10 @@ def tasks(board: Coordinator, request: Request) -> Values:
                 by_agent=agent,
                 project=project,
                 query=query,
-                limit=FINISHED_MAX if status else limit,
+                after=after,
+                limit=limit,
             )
-            column: Values = {"tasks": found, "more": None}
+            column: Values = {"tasks": found, "more": found[-1].id if len(found) == limit else None}
         else:
             page = board.list_tasks(
                 status=each,
@@ -175,7 +182,7 @@ def tasks(board: Coordinator, request: Request) -> Values:
                 assigned_to=agent,
                 project=project,
                 query=query,
-                after=asked(request, "after") if status else None,
+                after=after,
                 limit=limit,
             )
             column = {"tasks": page.tasks, "more": page.next}
@@ -215,16 +222,19 @@ def _asks_on(board: Coordinator, found: Task) -> list[Ask]:
 def who(board: Coordinator, request: Request) -> Values:
     """Who works on what, and holds which files until when."""
     project = asked(request, "project")
-    before, after = number(request, "before"), asked(request, "after")
-    held = board.list_tasks(status=IN_PROGRESS, project=project, limit=PEOPLE_MAX).tasks
+    before, after, trees_before = number(request, "before"), asked(request, "after"), number(request, "trees_before")
+    held = board.list_tasks(status=IN_PROGRESS, project=project, limit=PEOPLE_MAX)
     leases = board.list_leases(project=project, before=before, limit=PEOPLE_MAX)
     sessions = board.list_sessions(project=project, limit=PEOPLE_MAX)
+    trees = board.list_worktrees(project=project, before=trees_before, limit=PAGE)
     agents = board.list_agents(after=after, limit=PAGE)
     return {
-        "people": _people(sessions, held, leases),
+        "people": _people(sessions, held.tasks, leases),
+        "more_people": len(sessions) == PEOPLE_MAX or held.next is not None,
         "leases": leases,
         "more_leases": leases[-1].id if len(leases) == PEOPLE_MAX else None,
-        "worktrees": board.list_worktrees(project=project, limit=PAGE),
+        "worktrees": trees,
+        "more_worktrees": trees[-1].id if len(trees) == PAGE else None,
         "agents": agents,
         "more_agents": agents[-1].name if len(agents) == PAGE else None,
     }
