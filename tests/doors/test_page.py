@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, Page, expect
 from coordinate import Coordinator
 from coordinate.plans import PlannedTask
 from coordinate.records import GivenRow
+from tests.clock import age
 from tests.doors import browser as chromium
 from tests.doors.browser import Watched
 from tests.doors.server import Server, serving
@@ -527,6 +528,42 @@ def pages(server: Server, path: str, item: str) -> Iterator[list[str]]:
         yield [each[0] for each in shown]
         more = re.search(r'<a class="button" href="([^"]+)"[^>]*>More', page[shown[-1].end() :])
         to = unescape(more[1]) if more else None
+
+
+@ON_A_FILE
+def test_what_is_past_its_time_is_not_said_to_last(server: Server, board: Coordinator, board_url: str) -> None:
+    """A take and what was kept for somebody, as the ask's and the task's own page have it."""
+    board.board_row(title="B", label="r", status="blocked", next_step="do", action_owner="task", impact="i")
+    board.respond(ask="ASK-1", kind="handled", agent="hugo")
+    board.take(ask="ASK-1", seconds=60)
+    board.dispatch(title="T", role="worker")
+    claim = board.claim_next(role="worker")
+    board.ask(title="Which colour?", task=claim.handle, blocking=True, **DECISION)
+    board.respond(ask="ASK-2", kind="answer", text="red", agent="hugo")
+    board.register(name="alice")
+    board.ask(title="Which shape?", timeout_seconds=60, **DECISION)
+
+    def shown(path: str) -> str:
+        page = server("GET", path, token=server.secrets["human"], Accept="text/html").body.decode()
+        return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", page))
+
+    for said in ("Deploying", "Deployed"):
+        told = board.ask(title=said, kind="note").ask.id
+        assert said in shown("/")
+    board.dismiss(ask=told, agent="hugo")
+    assert "Deploying" in shown("/")
+    assert "Deployed" not in shown("/")
+    assert "alice is acting on it" in shown("/board?title=B")
+    assert "kept for alice" in shown("/tasks")
+    assert "waits for a person" in shown("/asks/ASK-3")
+    age(board_url, 86_400)
+    assert "alice was handed it" in shown("/board?title=B")
+    assert "alice is acting" not in shown("/board?title=B")
+    assert "kept for alice" not in shown("/tasks")
+    assert "its time is over" in shown("/asks/ASK-3")
+    assert "waits for a person" not in shown("/asks/ASK-3")
+    assert "silent since" in shown("/who")
+    assert "at worksilent" not in shown("/who")
 
 
 @ON_A_FILE

@@ -71,7 +71,7 @@ def needs_you(board: Coordinator, request: Request) -> Values:
         "told": [
             each
             for kind in ("note", "done")
-            for each in board.list_asks(kind=kind, project=project, before=inputs.BIGINT_MAX, limit=5)
+            for each in board.list_asks(kind=kind, state="open", project=project, before=inputs.BIGINT_MAX, limit=5)
         ],
         "tasks": _titles(board, [each.surface_id for each in urgent if each.surface == "task"]),
     }
