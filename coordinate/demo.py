@@ -26,7 +26,7 @@ from typing import Any
 from coordinate import errors
 from coordinate.plans import PlannedTask
 from coordinate.records import ExportedTask
-from coordinate.service import Coordinator, connect
+from coordinate.service import Coordinator, connect, open_or_make
 
 IDLE_LEAST, IDLE_MOST = 0.02, 0.25
 RATE_SECONDS = 0.1  # before that a rate says nothing
@@ -123,11 +123,13 @@ class Verdict:
 
 
 def play(options: Options, show: Show = lambda counts, killed, rate: None, tell: Tell = lambda said: None) -> Verdict:
-    """Run it. Raises `NotEmpty` when the target holds tasks already, before anything is written."""
+    """Run it. Before anything is written it raises `NotEmpty` when the target holds tasks already, and `SchemaBehind`
+    when it is of an older schema.
+    """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="coordinate-demo-")))
         target = options.target or str(_kept_place() if options.keep else folder / "board.db")
-        with connect(target, agent="manager", create=True) as c:
+        with open_or_make(target, agent="manager") as c:
             if c.list_tasks(limit=1).tasks:
                 raise errors.NotEmpty(
                     f"{c.database.engine.describe()} holds tasks already: the {'demo' if options.story else 'bench'}"

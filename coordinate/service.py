@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 from coordinate import checkup, config, counters, errors, events, inputs, leases
 from coordinate.db import fence
-from coordinate.db.dialect import adopt_connection, is_postgres, join_transaction, open_engine
+from coordinate.db.dialect import adopt_connection, is_postgres, join_transaction, open_engine, way_to
 from coordinate.db.engine import RETRY_SECONDS, Borrowed, Database, Tx
 from coordinate.fleet import agents, locks, scopes, tokens, worktrees
 from coordinate.flows import asked, claiming, ending, finishing
@@ -871,6 +871,14 @@ def connect(
     return coordinator
 
 
+def open_or_make(target: str, *, agent: str = "") -> Coordinator:
+    """The board that is there as it is, or a new one: for whoever may yet refuse it, and then has not upgraded it."""
+    try:
+        return connect(target, agent=agent)
+    except errors.NoBoard:
+        return connect(target, agent=agent, create=True)
+
+
 def seconds_between_signs(board: Coordinator) -> float:
     """How long what keeps something alive may be silent: a third of its session's time, so that it is kept as well."""
     return board.heartbeat().ttl_seconds / 3 if board.session else math.inf
@@ -879,13 +887,14 @@ def seconds_between_signs(board: Coordinator) -> float:
 def adopt(source: str | Path, target: str | Path | None = None) -> Adopted:
     """Take over a board of the kanban tool as `Coordinator.adopt` does, into a board that is made if it is not there.
 
-    `target` as for `connect`. When `source` turns out to be no such board, nothing is made.
+    `target` as for `connect`; a board of an older schema is refused as it is (`SchemaBehind`). When `source` turns out
+    to be no such board, nothing is made.
     """
     from coordinate.work import adoption, tidying
 
     place = config.locate(None if target is None else str(target))
     _refuse_itself(source, str(config.path_of(place.target)))
-    with tidying.tidied(Path(source)) as board, connect(place.target, create=True) as coordinator:
+    with tidying.tidied(Path(source)) as board, open_or_make(place.target) as coordinator:
         return coordinator._perform(lambda tx: adoption.adopt(tx, board=board), writes=True)
 
 
@@ -957,8 +966,5 @@ def _no_connection_left(coordinator: Coordinator) -> Iterator[None]:
 def _make(target: str) -> None:
     from coordinate.db import migrate  # Alembic: only when asked to create
 
-    if not is_postgres(target):
-        path = config.path_of(target)
-        with config.reaching(path, "db"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-    migrate.upgrade(target)
+    with way_to(target):
+        migrate.upgrade(target)

@@ -149,6 +149,23 @@ def remembered(target: str) -> str:
     return open_engine(target, create=False, patience=0, synchronous="NORMAL").describe()
 
 
+@contextmanager
+def way_to(target: str) -> Iterator[None]:
+    """Make the folders that the place of a file lacks; where the block raises they go again, if nothing lies in them."""
+    path = None if is_postgres(target) else config.path_of(target)
+    lacking = [] if path is None else [each for each in path.parents if not os.path.lexists(each)]
+    try:
+        for each in reversed(lacking):
+            with config.reaching(each, "db"):
+                each.mkdir(exist_ok=True)
+        yield
+    except BaseException:
+        for each in lacking:
+            with suppress(OSError):
+                each.rmdir()
+        raise
+
+
 def open_engine(target: str, *, create: bool, patience: float, synchronous: str, gate: bool = False) -> Engine:
     """The engine for a target. Nothing is opened yet. `gate`: writers of a file go in the order in which they came."""
     if is_postgres(target):

@@ -84,6 +84,8 @@ def upgrade(target: str, revision: str = "head", *, last: Callable[[Any], None] 
     standing = current(target, missing_ok=True)
     if standing.at_head and revision in ("head", knowledge.HEAD):
         return Upgraded(standing.database, knowledge.HEAD, knowledge.HEAD, None, standing.fence)
+    if not standing.revisions and revision not in ("head", *knowledge.REVISIONS):
+        sql("sqlite", f"base:{revision}")  # what leads to no board is refused before there is a file
     return _moved(target, standing, act)
 
 

@@ -42,10 +42,7 @@ def replacing(source: Path, board: Path, *, replace: bool) -> Iterator[Replacing
     """
     board = Path(os.path.realpath(board))  # what a link leads to is the board, also for those who do not come by it
     _refuse_what_is_no_file(source, board)
-    with config.reaching(board, "db"):
-        board.parent.mkdir(parents=True, exist_ok=True)
-        room = TemporaryDirectory(prefix=f".{board.name}.restore-", dir=board.parent)
-    with room as folder:
+    with dialect.way_to(str(board)), _room_beside(board) as folder:
         copy = _copy_at_head(source, Path(folder) / "board.db")
         aside = _set_aside_what_cannot_be_read(board, replace=replace)
         engine = dialect.SQLite(str(board), create=True)
@@ -91,6 +88,11 @@ def _refuse_what_is_no_file(source: Path, board: Path) -> None:
         raise errors.InvalidInput(f"{source} is the board itself", hint="name a backup", field="file")
     if not os.access(source, os.R_OK):
         raise config.no_entry(source)
+
+
+def _room_beside(board: Path) -> TemporaryDirectory[str]:
+    with config.reaching(board, "db"):
+        return TemporaryDirectory(prefix=f".{board.name}.restore-", dir=board.parent)
 
 
 def _copy_at_head(source: Path, copy: Path) -> Path:

@@ -21,7 +21,8 @@ import pytest
 
 import coordinate
 from coordinate import Coordinator, service
-from coordinate.errors import InvalidInput, NotABoard, NotEmpty, NotFound, SelfReview, UnmetDependencies
+from coordinate.db import migrate
+from coordinate.errors import InvalidInput, NotABoard, NotEmpty, NotFound, SchemaBehind, SelfReview, UnmetDependencies
 from coordinate.records import Adopted
 from coordinate.work.tidying import LISTED_MAX, parse_moment, tidied
 from tests.clock import age
@@ -780,6 +781,15 @@ def test_a_second_adoption_is_refused(board: Coordinator, board_url: str, sample
     board.adopt(source=sample)
     with refused(board_url, NotEmpty):
         board.adopt(source=sample)
+
+
+@one_sample("schema-08")
+def test_a_board_of_an_older_schema_is_refused_as_it_is(db_url: str, sample: Path) -> None:
+    migrate.upgrade(db_url, "0008")
+    before = migrate.current(db_url)
+    with pytest.raises(SchemaBehind):
+        service.adopt(sample, db_url)
+    assert migrate.current(db_url) == before
 
 
 @one_sample("written-by-HEAD")

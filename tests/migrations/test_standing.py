@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 import coordinate
-from coordinate import errors
+from coordinate import errors, service
 from coordinate.db import knowledge, migrate, names
 from coordinate.db.dialect import is_postgres
 from coordinate.db.knowledge import HEAD
@@ -202,6 +203,18 @@ def test_a_file_that_is_not_sqlite_is_recognised_and_left_alone(sqlite_url: str,
     """AL-13"""
     path_of(sqlite_url).write_bytes(content)
     refused_unchanged(sqlite_url, str(sqlite_url), migrate.current)
+
+
+def test_a_place_where_nothing_is_stays_empty_where_what_would_make_it_is_refused(tmp_path: Path) -> None:
+    """A revision that is none, a backup that is not there, a name that no file can have."""
+    for revision in ("nonsense", "+99"):
+        with pytest.raises(errors.InvalidInput):
+            migrate.upgrade(str(tmp_path / "board.db"), revision)
+    with pytest.raises(errors.NotFound):
+        service.restore(tmp_path / "backup.db", tmp_path / "new" / "folder" / "board.db")
+    with pytest.raises((errors.InvalidInput, errors.PermissionDenied)):
+        make(str(tmp_path / "new" / ("n" * 300)))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_place_where_nothing_is_stays_empty_whatever_looks_there(db_url: str) -> None:
