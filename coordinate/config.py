@@ -236,23 +236,12 @@ def tracked_by_git(path: Path) -> bool:
     """
     if not any((here / ".git").exists() for here in path.parents):
         return False
-    import subprocess  # rarely needed, and slow to load
+    from coordinate import git  # rarely needed, and slow to load
 
-    # Inside a git hook these name another index or repository. An fsmonitor would be a program of the repository's.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    ask = ["git", "-C", str(path.parent), "--literal-pathspecs", "-c", "core.fsmonitor=false", "ls-files"]
     try:
-        listed = subprocess.run(
-            [*ask, "--", path.name],
-            capture_output=True,
-            timeout=10,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            env=environment,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        return bool(git.ask(str(path.parent), "--literal-pathspecs", "ls-files", "--", path.name).strip())
+    except git.Unknown:
         return True
-    return bool(listed.stdout.strip()) or listed.returncode != 0
 
 
 def _settings(folder: Path) -> dict[str, Any]:

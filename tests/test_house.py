@@ -13,7 +13,7 @@ from pathlib import Path
 CHECKOUT = Path(__file__).parents[1]
 PACKAGE = CHECKOUT / "coordinate"
 
-GROUND = {"addresses", "errors", "states", "records", "paths", "plans", "inputs", "config", "frozen", "signals"}
+GROUND = {"addresses", "errors", "states", "records", "paths", "plans", "inputs", "config", "frozen", "signals", "git"}
 SHARED = {"leases", "counters", "events", "shared_statements", "checkup_statements"}
 WINGS = {"work", "fleet", "inbox"}
 FLOORS = ["ground", "db", "shared", "wing", "flows", "service", "door"]

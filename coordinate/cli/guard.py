@@ -16,8 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coordinate import config, errors, paths
-from coordinate.cli import git
+from coordinate import config, errors, git, paths
 from coordinate.cli.declared import argument, command, option
 from coordinate.cli.places import as_pattern
 from coordinate.cli.shared import BadUsage, Call, as_path, as_text, given, read_file

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from coordinate.cli import git
+from coordinate import git
 from coordinate.cli.declared import OneOf, command, option
 from coordinate.cli.shared import Call
 

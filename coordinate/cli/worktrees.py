@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coordinate import config, errors
-from coordinate.cli import git
+from coordinate import config, errors, git
 from coordinate.cli.declared import OneOf, argument, command, option
 from coordinate.cli.shared import Call, Exit, as_path, as_text, given
 from coordinate.states import WORKTREE_CLOSED, WORKTREE_STATES
@@ -16,7 +15,6 @@ from coordinate.states import WORKTREE_CLOSED, WORKTREE_STATES
 if TYPE_CHECKING:
     from coordinate.records import Worktree
 
-NUL = "\0"
 OPEN_STATES = [state for state in WORKTREE_STATES if state not in WORKTREE_CLOSED]
 
 task_argument = argument("task", metavar="TASK-ID")
@@ -96,7 +94,11 @@ def adopt(call: Call, task: str, force: bool) -> None:
 @command("show", example="coordinate worktree show TASK-12")
 @task_argument
 def show(call: Call, task: str) -> None:
-    """Show the open worktree of a task with what closing it would lose; {} when there is none."""
+    """Show the open worktree of a task with what closing it would lose; {} when there is none.
+
+    Nothing that the repository's settings name is run for that, no filter either: where only one (as git-lfs is) could
+    tell that a file is unchanged, it counts as changed until git itself has looked again (`git status`).
+    """
     from coordinate.cli.output import plain
 
     with call.board() as board:
@@ -157,10 +159,10 @@ def _unsaved(worktree: Worktree, base: str | None) -> str:
 def _uncommitted(worktree: Worktree) -> str:
     """What is changed or new there and in no commit; ignored files do not count."""
     try:
-        said = git.ask(_top(worktree), "status", "--porcelain", "-z", "--no-renames", "--untracked-files=normal")
+        count = git.uncommitted(_there(worktree))
     except git.Unknown as doubt:
         return str(doubt)
-    return f"{said.count(NUL)} uncommitted file(s)" if said else ""
+    return f"{count} uncommitted file(s)" if count else ""
 
 
 def _unmerged(worktree: Worktree, base: str) -> str:
@@ -177,9 +179,13 @@ def _unmerged(worktree: Worktree, base: str) -> str:
 
 
 def _top(worktree: Worktree) -> str:
+    root = _there(worktree)
+    git.must_be_top(root)
+    return root
+
+
+def _there(worktree: Worktree) -> str:
     root = as_path(worktree.root)
     if not Path(root).is_dir():
         raise git.Unknown(f"{worktree.root} is not on this machine, so nobody can tell what is in it")
-    if git.top(root) != os.path.realpath(root):
-        raise git.Unknown(f"{worktree.root} is no working copy of its own, so nobody can tell what is in it")
     return root

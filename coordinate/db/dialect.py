@@ -151,7 +151,7 @@ def remembered(target: str) -> str:
 
 @contextmanager
 def way_to(target: str) -> Iterator[None]:
-    """Make the folders that the place of a file lacks; where the block raises they go again, if nothing lies in them."""
+    """Make the folders that the place of a file lacks; where the block raises, those in which nothing lies go again."""
     path = None if is_postgres(target) else config.path_of(target)
     lacking = [] if path is None else [each for each in path.parents if not os.path.lexists(each)]
     try:
