@@ -30,6 +30,7 @@ from coordinate.db import dialect, fence, names
 from coordinate.db.engine import Database, Tx
 from coordinate.db.portable import kind_of
 from coordinate.db.schema import VERSION_TABLE, counters, events, metadata
+from coordinate.db.server import quoted
 
 PAGE = 500
 # How long running writers are waited for.
@@ -357,7 +358,7 @@ class SQLiteSide(_Side):
     def lift_fence(self) -> None:
         found = self._ask(f"SELECT name FROM sqlite_master WHERE {_FENCES}")
         for (name,) in found:
-            self.run(f"DROP TRIGGER {name}")
+            self.run(f"DROP TRIGGER {quoted(name)}")
 
     def open_fence(self) -> None:
         self.lift_fence()
@@ -386,10 +387,13 @@ class SQLiteSide(_Side):
             self.run(f"DELETE FROM {table.name}")
 
     def strip(self) -> list[str]:
-        found = self._ask("SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL")
-        for name, _ in found:
-            self.run(f"DROP INDEX {name}")
-        return [sql for _, sql in found]
+        found = self._ask(
+            "SELECT name, sql, lower(tbl_name) FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"
+        )
+        ours = [(name, sql) for name, sql, table in found if table in FENCED]
+        for name, _ in ours:
+            self.run(f"DROP INDEX {quoted(name)}")
+        return [sql for _, sql in ours]
 
     def write(self, table: Table, pages: Iterator[list[Row]]) -> Written:
         binds = ", ".join("?" for _ in columns_of(table))

@@ -676,6 +676,19 @@ def test_every_name_that_the_board_needs_is_looked_for_before_anything_is_fenced
         assert rows(lived, "SELECT * FROM board_move") == []
 
 
+def test_a_file_where_things_have_odd_names_takes_a_board_and_keeps_them(sqlite_url: str, tmp_path: Path) -> None:
+    """Another program's index is let alone; one that a DBA made on a table of the board is back in the end."""
+    coordinate.connect(sqlite_url, create=True).close()
+    migrate.upgrade(there := str(tmp_path / "there.db"))
+    run(there, "CREATE TABLE orders (no TEXT)", 'CREATE INDEX "orders-by-no" ON orders (no)')
+    run(there, 'CREATE INDEX "by hand" ON tasks (title)')
+    catalog = "SELECT type, name, sql FROM sqlite_master ORDER BY 1, 2"
+    found = rows(there, catalog)
+    run(there, 'CREATE TRIGGER "coordinate_fence_left over" BEFORE INSERT ON tasks BEGIN SELECT 1; END')
+    assert move.move(sqlite_url, there).state == "moved"
+    assert rows(there, catalog) == found
+
+
 def test_another_programs_sequence_makes_way(sqlite_url: str, pg_url: str) -> None:
     """The server names the sequence of an id otherwise where its name is taken: nothing is in the way."""
     with coordinate.connect(sqlite_url, agent="alice", create=True) as c:
