@@ -18,8 +18,9 @@ from secrets import token_hex
 from typing import Any
 
 from coordinate import errors
-from coordinate.db import dialect, fence, knowledge
+from coordinate.db import dialect, fence, knowledge, schema
 from coordinate.db.engine import Database, Tx
+from coordinate.db.server import quoted
 
 # How many of those beside a board are kept.
 KEPT = 3
@@ -177,9 +178,16 @@ def _copied(board: Path, partial: Path) -> tuple[dict[str, int], dict[str, int],
 
 
 def count(connection: sqlite3.Connection) -> dict[str, int]:
-    """The rows of each table."""
-    tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
-    return {name: connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for (name,) in tables}
+    """The rows of each table; of virtual ones, whose module may not be at hand, those of the tables that they need."""
+    tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0 ORDER BY name")
+    return {name: connection.execute(f"SELECT count(*) FROM {quoted(name)}").fetchone()[0] for (name,) in tables}
+
+
+def orphans(connection: sqlite3.Connection) -> list[Any]:
+    """The rows of the board that lack their parent; other programs' tables may be as they like."""
+    there = connection.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'").fetchall()
+    ours = [name for (name,) in there if name in schema.metadata.tables]
+    return [row for name in ours for row in connection.execute(f"PRAGMA main.foreign_key_check({name})")]
 
 
 def _damaged(board: Path, verdict: str) -> errors.NotABoard:

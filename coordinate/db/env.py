@@ -136,7 +136,7 @@ def _migrate_sqlite(context: Any, verb: str, connection: Connection, where: str)
     try:
         with connection.begin():
             _migrate_on(context, verb, connection, where, board=board)
-            broken = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
+            broken = backup.orphans(_driver(connection))
             if broken and verb in MOVES:
                 raise errors.CoordinateError(
                     f"{where} would hold {len(broken)} row(s) without their parent: {broken[:5]}",
@@ -296,16 +296,18 @@ def _begins_at(revision: str) -> str:
 def _options(engine: str) -> dict[str, Any]:
     """What Alembic must know to compare and to run, on either engine."""
 
+    def include_name(name: str | None, kind: str, parents: Any) -> bool:
+        # Tables of others may stand beside ours, also such as nobody here can read.
+        return kind != "table" or name in schema.metadata.tables
+
     def include_object(item: Any, name: str | None, kind: str, reflected: bool, other: Any) -> bool:
-        # Tables of others may stand beside ours.
-        if kind == "table" and reflected:
-            return name in schema.metadata.tables
         return schema.belongs(item, engine)
 
     options: dict[str, Any] = {
         "target_metadata": schema.metadata,
         "version_table": schema.VERSION_TABLE,
         "transactional_ddl": True,
+        "include_name": include_name,
         "include_object": include_object,
         "compare_type": True,
         "user_module_prefix": None,

@@ -206,13 +206,15 @@ def _note_numbers(connection: sqlite3.Connection) -> None:
 def _fill(connection: sqlite3.Connection) -> dict[str, int]:
     """Everything that stands in the backup, in the place of everything that stood here."""
     ours = "name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+    _change_virtual_tables(connection, "DELETE FROM main.sqlite_master WHERE ")
     for kind, name in connection.execute(
         f"SELECT type, name FROM main.sqlite_master WHERE type IN ('view', 'trigger', 'table') AND {ours}"
         " ORDER BY type = 'table'"
     ).fetchall():
         connection.execute(f"DROP {kind} main.{quoted(name)}")
     made = connection.execute(
-        f"SELECT type, name, sql FROM source.sqlite_master WHERE sql IS NOT NULL AND {ours} ORDER BY type <> 'table'"
+        f"SELECT type, name, sql FROM source.sqlite_master WHERE sql IS NOT NULL AND {ours} AND NOT ({_VIRTUAL})"
+        " ORDER BY type <> 'table'"
     ).fetchall()
     rows = {}
     for kind, name, sql in made:
@@ -220,12 +222,26 @@ def _fill(connection: sqlite3.Connection) -> dict[str, int]:
         if kind == "table":
             table = quoted(name)
             rows[name] = connection.execute(f"INSERT INTO main.{table} SELECT * FROM source.{table}").rowcount
+    _change_virtual_tables(connection, "INSERT INTO main.sqlite_master SELECT * FROM source.sqlite_master WHERE ")
     connection.execute("DELETE FROM main.sqlite_sequence")
     connection.execute("INSERT INTO main.sqlite_sequence SELECT * FROM source.sqlite_sequence")
-    broken = connection.execute("PRAGMA main.foreign_key_check").fetchall()
-    if broken:
+    if broken := backup.orphans(connection):
         raise errors.NotABoard(f"the backup holds {len(broken)} rows without their parent", hint="nothing was changed")
     return rows
+
+
+_VIRTUAL = "type = 'table' AND rootpage = 0"
+
+
+def _change_virtual_tables(connection: sqlite3.Connection, change: str) -> None:
+    """As VACUUM does: what they hold is in other tables, row for row; their module need not be at hand, and is to make
+    or drop nothing by itself.
+    """
+    schemas = "SELECT 1 FROM {}.sqlite_master WHERE " + _VIRTUAL
+    if connection.execute(f"{schemas.format('main')} UNION ALL {schemas.format('source')}").fetchone():
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(change + _VIRTUAL)
+        connection.execute("PRAGMA writable_schema = RESET")  # and read anew what stands there
 
 
 def _raise_numbers(connection: sqlite3.Connection) -> None:

@@ -9,9 +9,11 @@ import re
 import shlex
 import shutil
 import signal
+import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,7 +22,7 @@ import pytest
 
 import coordinate
 from coordinate import errors, service
-from coordinate.db import backup, migrate, move, server
+from coordinate.db import backup, doctor, migrate, move, server
 from coordinate.db.knowledge import HEAD
 from tests.doors.command import Command
 from tests.migrations.catalog import catalog, fill, path_of, rows, run, run_script
@@ -267,6 +269,50 @@ def test_what_is_no_backup_is_refused_and_nothing_changes(board_file: Path, tmp_
         service.restore(board_file if what == "itself" else source, board_file, replace=True)
     assert rows(str(board_file)) == before
     assert not list(tmp_path.glob(".*restore*"))
+
+
+@pytest.fixture
+def shared_file(board_file: Path) -> Path:
+    """A board beside what another program has: names with spaces, links that lead nowhere, a module of its own."""
+    with closing(sqlite3.connect(board_file)) as other:
+        other.executescript(
+            """
+            CREATE VIRTUAL TABLE "orders fts" USING fts5(words);
+            INSERT INTO "orders fts" VALUES ('hello');
+            CREATE TABLE "the ""lines"" sold" (id INTEGER PRIMARY KEY, price REAL, gross REAL AS (price * 1.2));
+            INSERT INTO "the ""lines"" sold" (price) VALUES (10);
+            CREATE INDEX "orders-by-price" ON "the ""lines"" sold" (price);
+            CREATE TRIGGER "lines-seen" AFTER INSERT ON "the ""lines"" sold" BEGIN SELECT 1; END;
+            CREATE TABLE returns (line REFERENCES "the ""lines"" sold" (price), shop REFERENCES shops (id));
+            INSERT INTO returns VALUES (1, 1);
+            PRAGMA writable_schema = ON;
+            INSERT INTO sqlite_master
+            VALUES ('table', 'places', 'places', 0, 'CREATE VIRTUAL TABLE places USING sea(x)');
+            """
+        )
+    return board_file
+
+
+def test_what_other_programs_have_in_the_file_comes_back_with_it(shared_file: Path, tmp_path: Path) -> None:
+    """Also what serves searches, and where nobody here knows how; the board is upgraded beside it all."""
+    url, fresh = str(shared_file), str(tmp_path / "fresh.db")
+    looks = (
+        """SELECT * FROM "orders fts" WHERE words MATCH 'hello'""",
+        'SELECT * FROM "the ""lines"" sold"',
+        "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY 1, 2",
+    )
+    before = [run(url, look) for look in looks]
+    made = backup.export(shared_file, tmp_path / "backup.db").backup
+    run(url, """INSERT INTO "orders fts" VALUES ('hello again')""", "CREATE VIRTUAL TABLE gone USING fts5(x)")
+    for place in (fresh, url):
+        assert service.restore(made, place, replace=True).rows['the "lines" sold'] == 1
+        assert [run(place, look) for look in looks] == before
+        with coordinate.connect(place, agent="alice") as c:
+            go_on(c)
+    assert doctor.examine(url, deep=True).symptoms == doctor.examine(made, deep=True).symptoms
+    migrate.downgrade(url, "0008")
+    migrate.upgrade(url)
+    assert run(url, looks[0]) == before[0]
 
 
 @pytest.fixture
