@@ -252,6 +252,8 @@ def test_a_backup_of_an_older_schema_is_upgraded_on_the_way(board_file: Path, tm
     assert Path(made.backup).read_bytes() == content
     left = {path.name for path in tmp_path.iterdir()} - {Path(str(told.kept)).name}
     assert {name for name in left if not name.startswith(f"{board_file.name}.backup-")} == {"old.db", board_file.name}
+    migrate.downgrade(str(board_file), "0001")
+    assert rows(str(board_file))["notes"] == rows(made.backup)["notes"], "so the way back is whole"
 
 
 @pytest.mark.parametrize("what", ["nothing", "text", "foreign", "ahead", "itself"])
