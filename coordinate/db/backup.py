@@ -1,7 +1,7 @@
 """Verified copies of a SQLite board: where an operator wants one, and beside it before its schema changes.
 
 A copy is one file with nothing beside it, made while others work. A crash leaves at most a file that ends in
-`.partial`: the final name appears only once the copy is whole and checked.
+`.partial`, or an empty one: the final name appears only once the copy is whole and checked.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def export(board: Path, file: Path) -> Copied:
     partial = file.with_name(f".{file.name}.{token_hex(4)}.partial")
     try:
         rows = copy(board, partial)
-        os.link(partial, file)  # unlike a rename it fails where somebody was faster
+        _name(partial, file)
     except FileExistsError:
         raise errors.NotEmpty(f"{file} appeared meanwhile", hint="name a new file") from None
     except OSError as error:
@@ -71,6 +71,17 @@ def export(board: Path, file: Path) -> Copied:
         with suppress(OSError):  # where nothing could be made, there is nothing to take away
             _remove(partial)
     return Copied(str(board), str(file), file.stat().st_size, rows)
+
+
+def _name(partial: Path, file: Path) -> None:
+    """Unlike a rename this fails where somebody was faster (`FileExistsError`)."""
+    try:
+        os.link(partial, file)
+    except FileExistsError:
+        raise
+    except OSError:  # the storage knows no links, such as that of a stick: the name is taken first, by an empty file
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        partial.replace(file)
 
 
 def make(board: Path, revision: str) -> Path:

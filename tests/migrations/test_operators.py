@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
@@ -120,6 +121,26 @@ def test_an_operators_backup_that_is_killed_leaves_no_file_that_looks_complete(
 def _export_again_and_again(board: Path, folder: Path, turn: int) -> None:
     for number in range(10_000):
         backup.export(board, folder / f"{turn}-{number}.db")
+
+
+def test_where_storage_knows_no_links_a_backup_still_replaces_nothing(
+    board_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """vfat, exfat and many network mounts refuse link(2)."""
+    mine = tmp_path / "mine.db"
+
+    def refuse(source: Path, target: Path) -> None:
+        mine.write_text("mine")  # somebody is faster
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    made = backup.export(board_file, tmp_path / "stick.db")
+    assert rows(made.backup) == rows(str(board_file))
+    mine.unlink()
+    with pytest.raises(errors.NotEmpty, match="appeared meanwhile"):
+        backup.export(board_file, mine)
+    assert {path.name for path in tmp_path.iterdir()} == {board_file.name, "mine.db", "stick.db"}
+    assert mine.read_text() == "mine"
 
 
 def test_what_is_no_board_is_not_backed_up_and_no_file_is_left(tmp_path: Path) -> None:
