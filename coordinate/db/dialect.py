@@ -438,6 +438,11 @@ class SQLite:
                     # BUSY after the full wait is an answer; BUSY_SNAPSHOT and BUSY_RECOVERY come at once.
                     again=code != sqlite3.SQLITE_BUSY,
                 )
+            case sqlite3.SQLITE_PROTOCOL:
+                crowded = errors.Busy(
+                    f"others had every place at the log of {self.path} for ten seconds", hint="try again"
+                )
+                return Interrupted(crowded, again=True)
             case sqlite3.SQLITE_READONLY:
                 refused = errors.PermissionDenied(
                     f"{self.path} may not be written",

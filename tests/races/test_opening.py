@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import coordinate
+from coordinate import errors
 from coordinate.db import dialect, env, forks, migrate, schema
 from coordinate.db.engine import Database
 from tests.races import arena
@@ -137,6 +138,15 @@ def test_a_commit_without_wal_waits_for_a_reader(tmp_path: Path, monkeypatch: py
         over.start()
         assert c.dispatch(title="Two", role="worker").task.id == "TASK-2"
         assert not over.is_alive()
+
+
+def test_who_cannot_get_at_the_log_for_all_the_others_is_told_to_try_again(tmp_path: Path) -> None:
+    """SQLite gives up after ten seconds in which others had every one of its marks; here in no time."""
+    error = sqlite3.OperationalError("locking protocol")
+    error.sqlite_errorcode = sqlite3.SQLITE_PROTOCOL
+    told = dialect.SQLite(str(tmp_path / "board.db")).explain(error, committing=False)
+    assert told is not None
+    assert (type(told.error), told.again) == (errors.Busy, True)
 
 
 def test_a_look_after_a_write_is_as_patient_as_the_board(tmp_path: Path) -> None:
