@@ -192,13 +192,10 @@ def next_events(
     limit = inputs.limit(limit, most=NEXT_MAX)
     project, not_by = inputs.name_or_none(project, "project"), inputs.name_or_none(not_by, "not_by")
     from_start, acknowledge = inputs.flag(from_start, "from_start"), inputs.flag(acknowledge, "acknowledge")
-    here = _head(tx)
-    tx.one("cursor_start", consumer=consumer, position=0 if from_start else int(here.position))
-    cursor = tx.one("cursor", consumer=consumer)
-    assert cursor is not None
+    here, cursor = _place(tx, consumer, from_start=from_start)
     acknowledged = int(cursor.acknowledged)
     if acknowledge and cursor.delivered > acknowledged:
-        tx.one("cursor_acknowledge", consumer=consumer, position=cursor.delivered)
+        tx.run("cursor_acknowledge", consumer=consumer, position=cursor.delivered)
         acknowledged = int(cursor.delivered)
     found = tx.all("events_after", after=acknowledged, project=project, not_by=not_by, limit=limit)
     # A short page means that everything up to the head was looked at, also what the filters left out.
@@ -225,11 +222,11 @@ def learnings(tx: Tx, *, limit: int = LEARNINGS_MAX, agent: str = "", session: s
     """
     agent, consumer = inputs.agent(agent), listener(inputs.name(session or agent, "session"))
     limit = inputs.limit(limit, most=NEXT_MAX)
-    here = _start_at_head(tx, consumer=consumer)
+    here, _ = _place(tx, consumer)
     # Locked, so that of two calls at once the second sees what the first was handed; and begun anew where the session
     # was ended in between, which takes its place away.
     while (cursor := tx.one("cursor_lock", consumer=consumer)) is None:
-        here = _start_at_head(tx, consumer=consumer)
+        here, _ = _place(tx, consumer)
     after = int(cursor.delivered)
     found = tx.all("said_after", after=after, not_by=agent, limit=limit)
     last = int(found[-1].position) if found else after
@@ -237,7 +234,7 @@ def learnings(tx: Tx, *, limit: int = LEARNINGS_MAX, agent: str = "", session: s
     more = int(left.count) if left else 0
     reached = last if more else max(last, int(here.position))
     tx.run("cursor_deliver", consumer=consumer, position=reached)
-    tx.one("cursor_acknowledge", consumer=consumer, position=reached)
+    tx.run("cursor_acknowledge", consumer=consumer, position=reached)
     return Learnings(tuple(_event(row) for row in found), more, _gap(tx, after, int(here.pruned)))
 
 
@@ -318,7 +315,7 @@ def listener(name: str) -> str:
 
 def listen_from_here(tx: Tx, *, session: str) -> None:
     """A session is told what others say from now on."""
-    _start_at_head(tx, consumer=listener(session))
+    _place(tx, listener(session))
 
 
 def listen_no_more(tx: Tx, *, session: str) -> None:
@@ -326,11 +323,18 @@ def listen_no_more(tx: Tx, *, session: str) -> None:
     tx.run("cursor_forget", consumer=listener(session))
 
 
-def _start_at_head(tx: Tx, *, consumer: str) -> Row:
-    """A newcomer is handed what comes from now on; one who comes back keeps its place. Answers the head."""
-    here = _head(tx)
-    tx.one("cursor_start", consumer=consumer, position=int(here.position))
-    return here
+def _place(tx: Tx, consumer: str, *, from_start: bool = False) -> tuple[Row, Row]:
+    """The head of the log, and where a consumer stands; one who comes back keeps its place.
+
+    A newcomer is handed what comes from now on, or `from_start` what there is too.
+    """
+    head = tx.send("feed_head")
+    cursor = tx.one("cursor", consumer=consumer)
+    (here,) = head()
+    while cursor is None:
+        tx.run("cursor_start", consumer=consumer, position=0 if from_start else int(here.position))
+        cursor = tx.one("cursor", consumer=consumer)
+    return here, cursor
 
 
 def _head(tx: Tx) -> Row:

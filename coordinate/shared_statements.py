@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
+    ColumnElement,
     Text,
     and_,
     case,
@@ -118,13 +121,15 @@ add(
     select(board_lock("edges").label("locked")),
     only="postgresql",
 )
-_channel = literal_column("'coordinate_' || current_schema()", Text())
-add(
-    "announce",
-    "Wake whoever waits. A hint only: every wait also looks by itself.",
-    select(func.pg_notify(_channel, given_text("topic")).is_(None).label("sent")),
-    only="postgresql",
-)
+
+
+def woken(topic: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Wake whoever waits for a topic, once this commits. A hint only: every wait also looks by itself."""
+    channel = literal_column("'coordinate_' || current_schema()", Text())
+    return func.pg_notify(channel, topic).is_(None)
+
+
+add("announce", "Wake whoever waits.", select(woken(given_text("topic")).label("woken")), only="postgresql")
 
 # --- counters ---------------------------------------------------------------------------------------------------------
 

@@ -33,8 +33,13 @@ FIRST_RETRY_SECONDS = 3.0
 FORK_PATIENCE_SECONDS = 5.0
 # A prime: where the last batch of many events is exactly full, each look goes through all of them until another comes.
 NUMBERED_MAX = 9_973
-# By what a transaction inserts at its end, beside one event: the statement that does it all, where an engine has one.
-_TOGETHER = {("history_insert",): "change_told", ("attempt_open", "history_insert"): "claim_told"}
+# By what a transaction writes at its end, beside one event: the statement that does it all, where an engine has one.
+_TOGETHER = {
+    frozenset({"history_insert"}): "change_told",
+    frozenset({"history_insert", "note_insert"}): "note_told",
+    frozenset({"history_insert", "attempt_open"}): "claim_told",
+    frozenset({"history_insert", "attempt_close"}): "leave_told",
+}
 
 
 class Row(Protocol):
@@ -156,12 +161,23 @@ class Tx:
             execute_many(self._connection, statement.sql, left)
 
     def at_end(self, name: str, /, **params: Any) -> None:
-        """Insert at the end, before the events, what nothing in this transaction reads again."""
+        """Write at the end, before the events, what nothing in this transaction reads again."""
         self._at_end.setdefault(name, []).append(params)
+
+    def write_now(self, name: str, /) -> None:
+        """Write what was to come at the end, for whoever reads it after all."""
+        self.run_many(name, self._at_end.pop(name, []))
 
     def where_needed(self, name: str, /, **params: Any) -> list[Row]:
         """Run a statement that only one of the engines needs; nothing on the other."""
         return self.all(name, **params) if self._database.has(name) else []
+
+    def ran(self, name: str, /, **params: Any) -> bool:
+        """Run for the effect a statement that only one of the engines has; whether it was run."""
+        found = self._database.has(name)
+        if found:
+            self.run(name, **params)
+        return found
 
     def announce(self, topic: str) -> None:
         """Wake waiters of a topic when this commits."""
@@ -169,7 +185,14 @@ class Tx:
 
     def fenced(self) -> errors.CoordinateError | None:
         """`Moving` or `Moved`, where a change may not be made; what changes a row, the database stops by itself."""
-        return fence.stops(self.one("move_state")) if self._writes else None
+        return self.fenced_at_end()()
+
+    def fenced_at_end(self) -> Callable[[], errors.CoordinateError | None]:
+        """The same, asked at the end and told when it is called."""
+        if not self._writes:
+            return lambda: None
+        looked = self.ask("move_state")
+        return lambda: fence.stops(next(iter(looked()), None))
 
     def expects(self) -> None:
         """For whoever found nothing, and waits: raises `Moved` where nothing will come. One that moves may stay yet."""
@@ -181,17 +204,24 @@ class Tx:
         """The last statements of the transaction: what was to come at the end, and the events after all else."""
         for ask in self._asks:
             ask()
-        if self._database.has("announce"):
+        if not self._ended_together():
             for topic in sorted(self._topics):
-                self.run("announce", topic=topic)
+                self.ran("announce", topic=topic)
+            for name, each in self._at_end.items():
+                self.run_many(name, each)
+            self.run_many("event_append", self.events)
+
+    def _ended_together(self) -> bool:
+        """Whether one statement wrote all that was to come, and woke whom it concerns."""
+        name = _TOGETHER.get(frozenset(self._at_end), "")
+        if len(self.events) != 1 or len(self._topics) > 1 or not self._database.has(name):
+            return False
         rows = [row for each in self._at_end.values() for row in each]
-        together = _TOGETHER.get(tuple(self._at_end), "")
-        if self._database.has(together) and len(rows) == len(self._at_end) and len(self.events) == 1:
-            self.run(together, **{name: value for row in (*rows, *self.events) for name, value in row.items()})
-            return
-        for name, each in self._at_end.items():
-            self.run_many(name, each)
-        self.run_many("event_append", self.events)
+        if len(rows) > len(self._at_end):
+            return False
+        told = {name: value for row in (*rows, *self.events) for name, value in row.items()}
+        self.run(name, topic=next(iter(self._topics), None), **told)
+        return True
 
     def _execute(self, statement: _Prepared, params: dict[str, Any]) -> Any:
         return self._run_on(self._connection, statement.sql, statement.bind(params))
@@ -299,6 +329,8 @@ class Database:
                 if told or time.monotonic() + pause > started + most:
                     raise interrupted.error from interrupted.__cause__
             else:
+                if (stopped := call.fenced()) is not None:
+                    raise stopped
                 return call.answer, call.events
             rest(pause)
             pause = min(pause * 2, 1.0)

@@ -189,16 +189,17 @@ def _refuse_ended(row: Row, session: str) -> None:
         )
 
 
-def keep(tx: Tx, *, session: str, sign: str = "session_beat") -> None:
-    """A sign of life: renews the live scope leases and claims of the session that have less than half their time left.
+def keep(tx: Tx, *, session: str) -> None:
+    """After a sign of life: renew the live scope leases and claims of the session with less than half their time left.
 
     Never a lock, never what is past, never to a shorter time. A scope of its own whose time is over ends here, so that
-    the session is told that it lost it. One that was swept as stale is back.
+    the session is told that it lost it.
     """
-    tx.run(sign, id=session)
-    leases.end(tx, tx.all("session_past_leases", id=session, limit=END_BATCH), reason="expired", by="system")
+    past = tx.send("session_past_leases", id=session, limit=END_BATCH)
     tx.run("session_renew_leases", id=session)
-    for row in tx.all("session_renew_tasks", id=session):
+    renewed = tx.send("session_renew_tasks", id=session)
+    leases.end(tx, past(), reason="expired", by="system")
+    for row in renewed():
         if row.scoped:
             leases.keep_with_task(tx, row.id, row.lease_until)
 
@@ -207,10 +208,10 @@ def heartbeat(tx: Tx, *, session: str | None = None) -> Session:
     """Give a sign of life and nothing else; `Coordinator.heartbeat` says what is promised."""
     session_id = _shown(session)
     due(tx, session=session_id)
-    keep(tx, session=session_id, sign="session_heartbeat")
-    row = tx.one("session", id=session_id)
-    assert row is not None
-    return _session(row, live=True)
+    tx.run("session_heartbeat", id=session_id)
+    shown = tx.send("session", id=session_id)
+    keep(tx, session=session_id)
+    return _session(shown()[0], live=True)
 
 
 def agent_of(tx: Tx, *, session: str) -> str:

@@ -66,6 +66,7 @@ def sweep(tx: Tx, *, limit: int = SWEEP_MAX, agent: str = "") -> Swept:
 
 def sign_of_life(tx: Tx, *, session: str) -> bool:
     """What a session's call does now and then: renew what is its own, sweep a little; whether it lost something."""
+    tx.run("session_beat", id=session)
     agents.keep(tx, session=session)
     sweep(tx, limit=SWEEP_ALONG)
     return agents.due(tx, session=session)[1]

@@ -130,7 +130,7 @@ def take_one(
     task_id, agent, session = inputs.task_id(task), inputs.agent(agent), inputs.name_or_none(session, "session")
     lease = None if lease_seconds is None else inputs.lease_seconds(lease_seconds)
     taken_back = take_back(tx, task_id, follow)
-    tx.all("task_unpark", task_id=task_id)
+    tx.run("task_unpark", task_id=task_id)
     row = tx.one("claim_task", task_id=task_id, lease_seconds=lease, agent=agent, session=session)
     if row is None:
         refused = _why_not_claimable(tx, story.find(tx, task_id))
@@ -270,6 +270,12 @@ def _task_of(row: Row, waits: list[Dependency]) -> Task:
     return Task(**values, depends_on=tuple([each.id for each in waits]))
 
 
+def _task_held(tx: Tx, row: Row) -> Task:
+    """The record of what its holder has just changed."""
+    edges = story.dependency_rows(tx, [row.id] if row.depends else [])
+    return _task_of(row, [story.dependency_of(edge) for edge in edges])
+
+
 def _why_not_claimable(tx: Tx, row: Row) -> CoordinateError:
     if row.status == IN_PROGRESS:
         return held_by(row)
@@ -322,7 +328,7 @@ def log_progress(
     story.record(
         tx, row, "PROGRESS", "task.progress", agent=row.assigned_agent, attempt=row.attempt, note_type=note_type
     )
-    return story.task_of(tx, row)
+    return _task_held(tx, row)
 
 
 def extend_lease(tx: Tx, *, handle: str | Claim, lease_seconds: int | None = None, agent: str = "") -> Task:
@@ -341,7 +347,7 @@ def extend_lease(tx: Tx, *, handle: str | Claim, lease_seconds: int | None = Non
         attempt=row.attempt,
         lease_until=leases.when_or_none(row.lease_until),
     )
-    return story.task_of(tx, row)
+    return _task_held(tx, row)
 
 
 def keep_alive(tx: Tx, *, handle: str | Claim, agent: str = "") -> datetime:
@@ -500,11 +506,11 @@ def _leave(
         if before := _ended_by(tx, task_id, move, agent, attempt):
             return Done(story.task_of(tx, before), already=True)
         raise refusal(tx, task_id, attempt, agent, move.verb)
-    tx.run("attempt_close", task_id=task_id, outcome=move.outcome, reason=reason)
+    tx.at_end("attempt_close", task_id=task_id, outcome=move.outcome, reason=reason)
     if row.scoped:
         leases.end_of_task(tx, task_id, reason="released", by=agent)
     story.record(tx, row, move.action, move.event, agent=agent, attempt=attempt, detail=reason, reason=reason)
-    return Done(story.task_of(tx, row))
+    return Done(_task_held(tx, row))
 
 
 def _ended_by(tx: Tx, task_id: str, move: Move, agent: str, attempt: int | None = None) -> Row | None:
@@ -521,6 +527,7 @@ def _ended_by(tx: Tx, task_id: str, move: Move, agent: str, attempt: int | None 
         held = tx.one("attempts_of_agent", task_id=task_id, agent=agent)
         if held is None or held.count != 1:
             return None
+    tx.write_now("attempt_close")  # it may be this very transaction that ended it
     ended = tx.one("attempt", task_id=task_id, attempt=row.attempt)
     same = ended is not None and ended.agent == agent and ended.outcome == move.outcome
     return row if same else None
@@ -532,6 +539,7 @@ def refusal(tx: Tx, task_id: str, attempt: int, agent: str, verb: str) -> Coordi
     shown = f"{task_id}@{attempt}"
     if row.status == IN_PROGRESS and row.attempt == attempt:
         return held_by(row)
+    tx.write_now("attempt_close")
     ended = tx.one("attempt", task_id=task_id, attempt=attempt)
     if ended is None:
         said = f"{shown} names an attempt that never was"

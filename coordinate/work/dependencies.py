@@ -8,6 +8,8 @@ still, and looks at its status in the next statement.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from coordinate import inputs
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import DependencyCycle, InvalidState, NotFound, UnreachableDependency
@@ -40,7 +42,7 @@ def depend_remove(tx: Tx, *, task: str, on: str, agent: str = "") -> Task:
     task_id, on_id = inputs.task_id(task), inputs.task_id(on, "on")
     agent = inputs.agent(agent)
     story.find(tx, task_id)
-    tx.where_needed("lock_edges")
+    tx.ran("lock_edges")
     removed = tx.one("edge_delete", task_id=task_id, depends_on=on_id)
     if removed is None:
         raise NotFound(f"{task_id} does not depend on {on_id}", hint=f"see: coordinate task view {task_id}")
@@ -54,11 +56,11 @@ def add_edges(tx: Tx, task_id: str, depends_on: list[str]) -> int:
 
     Locks in the order every writer uses: the board's edges, the dependencies, then the dependent.
     """
-    tx.where_needed("lock_edges")
+    tx.ran("lock_edges")
     added = unmet = 0
     for on_id in sorted(depends_on, key=inputs.task_number):
         _refuse_itself(task_id, on_id)
-        status = _hold_still(tx, on_id)
+        status = _hold_still(tx, on_id)()
         _refuse_circle(tx, task_id, on_id)
         _refuse_cancelled(on_id, status)
         edge = tx.one("edge_insert", task_id=task_id, depends_on=on_id)
@@ -75,12 +77,13 @@ def hold_for_new(tx: Tx, waits: dict[str, list[str]]) -> set[str]:
 
     Nobody waits for them yet, so no circle can close.
     """
-    tx.where_needed("lock_edges")
+    tx.ran("lock_edges")
     for task_id, named in waits.items():
         for on_id in named:
             _refuse_itself(task_id, on_id)
     outside = sorted({on_id for named in waits.values() for on_id in named}, key=inputs.task_number)
-    statuses = {on_id: _hold_still(tx, on_id) for on_id in outside}
+    held_still = {on_id: _hold_still(tx, on_id) for on_id in outside}
+    statuses = {on_id: status() for on_id, status in held_still.items()}
     for on_id, status in statuses.items():
         _refuse_cancelled(on_id, status)
     return {on_id for on_id, status in statuses.items() if status == DONE}
@@ -96,11 +99,17 @@ def _refuse_itself(task_id: str, on_id: str) -> None:
         raise DependencyCycle(f"{task_id} cannot wait for itself", hint="leave it out", task_id=task_id)
 
 
-def _hold_still(tx: Tx, on_id: str) -> str:
+def _hold_still(tx: Tx, on_id: str) -> Callable[[], str]:
     """Lock a dependency against completion until the edge is written; its status, read in the next statement."""
-    if tx.one("task_share", task_id=on_id) is None:
-        raise NotFound(f"there is no {on_id} to depend on", hint="dispatch it first", task_id=on_id)
-    return str(story.find(tx, on_id).status)
+    tx.run("task_share", task_id=on_id)
+    looked = tx.send("task", task_id=on_id)
+
+    def status() -> str:
+        if not (rows := looked()):
+            raise NotFound(f"there is no {on_id} to depend on", hint="dispatch it first", task_id=on_id)
+        return str(rows[0].status)
+
+    return status
 
 
 def _refuse_cancelled(on_id: str, status: str) -> None:
@@ -114,6 +123,8 @@ def _refuse_cancelled(on_id: str, status: str) -> None:
 
 def met_by(tx: Tx, task_id: str) -> None:
     """The task is done: whoever waited for it waits for one less. Runs after the statement that made it DONE."""
+    if tx.ran("dependents_release", depends_on=task_id):
+        return
     turned = [row.task_id for row in tx.all("edges_meet", depends_on=task_id)]
     _count_down(tx, sorted(turned, key=inputs.task_number))
 

@@ -70,7 +70,7 @@ from coordinate.db.schema import (
     tasks,
 )
 from coordinate.db.statements import Statements
-from coordinate.shared_statements import EVENT_APPEND
+from coordinate.shared_statements import EVENT_APPEND, woken
 from coordinate.states import BLOCKED, CANCELLED, DONE, FINAL, IN_PROGRESS, IN_REVIEW, MAX_ATTEMPTS, MOVE, TODO
 
 STATEMENTS = Statements("work: tasks, claims, dependencies, review, notes, history")
@@ -81,7 +81,7 @@ LEASE_SECONDS = 900
 t = tasks.c
 edge = task_dependencies.c
 _TASK = tuple(column for column in tasks.c if column.name != "folded")
-# With a claim comes what the task depended on; most depend on nothing, and then nobody asks.
+# A holder is told what the task depends on; most depend on nothing, and then nobody asks.
 _TAKEN = (*_TASK, exists(select(edge.task_id).where(edge.task_id == t.id).correlate(tasks)).label("depends"))
 _ATTEMPT = tuple(column for column in attempts.c if column.name != "told_at")
 _QUEUE_ORDER = (t.priority, t.created_at, t.number)
@@ -435,14 +435,13 @@ _attempt_open = insert(attempts).values(
     started_at=now(),
 )
 add("attempt_open", "The attempt that a claim opens: its number is the fencing token.", _attempt_open)
-add(
-    "attempt_close",
-    "End the open attempt of a task; the answer says whose it was.",
+_attempt_close = (
     update(attempts)
     .where(attempts.c.task_id == given_text("task_id"), attempts.c.ended_at.is_(None))
     .values(ended_at=now(), outcome=given_text("outcome"), reason=given_text("reason"))
-    .returning(attempts.c.attempt, attempts.c.agent, attempts.c.session_id),
+    .returning(attempts.c.attempt, attempts.c.agent, attempts.c.session_id)
 )
+add("attempt_close", "End the open attempt of a task; the answer says whose it was.", _attempt_close)
 add(
     "attempt",
     "One attempt, to explain why a handle is no longer current.",
@@ -477,7 +476,7 @@ add(
     update(tasks)
     .where(_CURRENT)
     .values(lease_until=greatest(t.lease_until, plus_seconds(None, _own_lease)), **_CHANGED)
-    .returning(*_TASK),
+    .returning(*_TAKEN),
 )
 add(
     "claim_keep",
@@ -492,7 +491,7 @@ add(
 def _leave(verb: str, **values: Any) -> Update:
     """End the hold by one of the holder's moves."""
     target = {"status": const(MOVE[verb].target)}
-    return update(tasks).where(_CURRENT).values(**target, **_NO_HOLDER, **values, **_CHANGED).returning(*_TASK)
+    return update(tasks).where(_CURRENT).values(**target, **_NO_HOLDER, **values, **_CHANGED).returning(*_TAKEN)
 
 
 _given_result = {"result": func.coalesce(given_text("result"), t.result, type_=Text())}
@@ -841,13 +840,16 @@ add(
     .where(edge.task_id == given_text("task_id"), edge.depends_on_task_id == given_text("depends_on"))
     .returning(edge.met),
 )
-add(
-    "edges_meet",
-    "The dependency is done: turn the edges that were not met. Each is turned by exactly one transaction.",
+_edges_meet = (
     update(task_dependencies)
     .where(edge.depends_on_task_id == given_text("depends_on"), edge.met.is_(const(False)))
     .values(met=const(True))
-    .returning(edge.task_id),
+)
+add(
+    "edges_meet",
+    "The dependency is done: turn the edges that were not met. Each is turned by exactly one transaction.",
+    _edges_meet.returning(edge.task_id),
+    only="sqlite",
 )
 add(
     "edges_unmeet",
@@ -857,13 +859,25 @@ add(
     .values(met=const(False))
     .returning(edge.task_id),
 )
+_one_less = (
+    update(tasks)
+    .values(unmet_dependencies=t.unmet_dependencies - const(1))
+    .returning(t.id, t.status, t.unmet_dependencies, t.parked)
+)
 add(
     "dependents_count_down",
     "What was turned is subtracted; the answer says who became ready.",
-    update(tasks)
-    .where(among(t.id, "ids"))
-    .values(unmet_dependencies=t.unmet_dependencies - const(1))
-    .returning(t.id, t.status, t.unmet_dependencies, t.parked),
+    _one_less.where(among(t.id, "ids")),
+)
+_turned = _edges_meet.returning(edge.task_id.label("id")).cte("turned")
+_freed = _one_less.where(one_of(t.id, _turned)).cte("freed")
+add(
+    "dependents_release",
+    "The dependency is done: turn the edges that were not met, subtract what was turned, wake whoever waits for work.",
+    select(woken(const("ready")).label("woken"))
+    .where(_freed.c.status == const(TODO), _freed.c.unmet_dependencies == const(0), _freed.c.parked == const(""))
+    .limit(const(1)),
+    only="postgresql",
 )
 add(
     "dependents_count_up",
@@ -909,18 +923,21 @@ add(
 
 # --- notes and history ------------------------------------------------------------------------------------------------
 
+_note = {
+    "task_id": given_text("task_id"),
+    "author": given_text("author"),
+    "note_type": given_text("note_type"),
+    "content": given_text("content"),
+    "folded": given_text("content_folded"),
+    "created_at": now(),
+}
+_note_insert = insert(notes).inline().values(**_note)
+add("note_insert", "A note on a task.", _note_insert)
 add(
-    "note_insert",
-    "A note on a task.",
+    "note_write",
+    "The same on a task that may not be there; the answer is its id and time.",
     insert(notes)
-    .values(
-        task_id=given_text("task_id"),
-        author=given_text("author"),
-        note_type=given_text("note_type"),
-        content=given_text("content"),
-        folded=given_text("folded"),
-        created_at=now(),
-    )
+    .from_select(list(_note), select(*(value.label(name) for name, value in _note.items())).where(_THIS))
     .returning(notes.c.id, notes.c.created_at),
 )
 _NOTE = (notes.c.id, notes.c.task_id, notes.c.author, notes.c.note_type, notes.c.content, notes.c.created_at)
@@ -958,19 +975,17 @@ add(
         .order_by(t.number),
     ),
 )
-_told = EVENT_APPEND.add_cte(_history_insert.cte("told"))
-add(
-    "change_told",
-    "What happened to a task, and its event: the end of most changes.",
-    _told,
-    only="postgresql",
-)
-add(
-    "claim_told",
-    "The same with the attempt that a claim opens: the end of a claim.",
-    _told.add_cte(_attempt_open.cte("opened")),
-    only="postgresql",
-)
+# The ends of changes. What they tell concerns a row that an earlier statement locked, and wakes whoever waits for it.
+_topic = cast(given_text("topic"), Text)
+_wakes = case((_topic.is_not(None), woken(_topic)), else_=const(None)).label("woken")
+_told = EVENT_APPEND.add_cte(_history_insert.cte("told")).returning(_wakes)
+for _name, _purpose, _beside in (
+    ("change_told", "What happened to a task, and its event.", ()),
+    ("note_told", "The same with a note.", (_note_insert.cte("noted"),)),
+    ("claim_told", "The same with the attempt that a claim opens.", (_attempt_open.cte("opened"),)),
+    ("leave_told", "The same with the attempt that its holder ends.", (_attempt_close.cte("closed"),)),
+):
+    add(_name, _purpose, _told.add_cte(*_beside), only="postgresql")
 add(
     "history_of",
     "The newest history of a task; `before` pages back.",

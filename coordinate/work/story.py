@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from coordinate import events, inputs
 from coordinate.db.engine import Row, Tx
@@ -13,7 +13,7 @@ from coordinate.records import Dependency, Task
 
 def record(
     tx: Tx,
-    row: Row,
+    row: Row | Task,
     action: str,
     event_type: str,
     *,
@@ -53,8 +53,13 @@ def find(tx: Tx, task_id: str, *, lock: bool = False) -> Row:
     """The task, locked for the rest of the transaction if asked; raises `NotFound`."""
     row = tx.one("task_lock" if lock else "task", task_id=task_id)
     if row is None:
-        raise NotFound(f"there is no {task_id}", hint="coordinate task list shows what there is", task_id=task_id)
+        raise not_there(task_id)
     return row
+
+
+def not_there(task_id: str) -> NotFound:
+    """There is no such task."""
+    return NotFound(f"there is no {task_id}", hint="coordinate task list shows what there is", task_id=task_id)
 
 
 def refuse_outdated(row: Row, expected_revision: int | None) -> None:
@@ -94,13 +99,17 @@ def dependency_of(row: Row) -> Dependency:
     return Dependency(row.depends_on_task_id, row.title, row.status, row.met, row.result)
 
 
-def note(tx: Tx, task_id: str, author: str, note_type: str | None, content: str) -> Callable[[], list[Row]]:
-    """Add a note to a task; what is returned gives its id and time."""
-    return tx.ask(
-        "note_insert",
-        task_id=task_id,
-        author=author,
-        note_type=note_type,
-        content=content,
-        folded=inputs.fold(content),
-    )
+def note(tx: Tx, task_id: str, author: str, note_type: str, content: str) -> None:
+    """Add a note to a task."""
+    tx.at_end("note_insert", **note_of(task_id, author, note_type, content))
+
+
+def note_of(task_id: str, author: str, note_type: str, content: str) -> dict[str, str]:
+    """What a note is made of."""
+    return {
+        "task_id": task_id,
+        "author": author,
+        "note_type": note_type,
+        "content": content,
+        "content_folded": inputs.fold(content),
+    }

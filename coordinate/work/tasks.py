@@ -255,10 +255,13 @@ def _insert(tx: Tx, fresh: list[_New], edges: list[dict[str, Any]], author: str)
         if patterns := new.pop("scopes"):
             declared = [{"task_id": new["id"], "pattern": pattern, "mode": "exclusive"} for pattern in patterns]
             tx.run_many("scope_insert", declared)
-    tx.run("history_dispatched", first=fresh[0]["number"], last=fresh[-1]["number"])
     made = [record_of(Task, new) for new in fresh]
-    for task in made:
-        story.tell(tx, task, "task.created", agent=author, role_boundary=task.role_boundary)
+    if len(made) == 1:
+        story.record(tx, made[0], "DISPATCH", "task.created", agent=author, role_boundary=made[0].role_boundary)
+    else:
+        tx.run("history_dispatched", first=fresh[0]["number"], last=fresh[-1]["number"])
+        for task in made:
+            story.tell(tx, task, "task.created", agent=author, role_boundary=task.role_boundary)
     if any(task.unmet_dependencies == 0 and task.parked == "" for task in made):
         tx.announce("ready")
     return made
@@ -384,8 +387,11 @@ def comment(tx: Tx, *, task: str, text: str, note_type: str = "COMMENT", agent: 
     task_id, agent = inputs.task_id(task), inputs.agent(agent)
     content = inputs.text(text, "text", limit=inputs.NOTE_MAX, blank=False)
     note_type = inputs.note_type(note_type, ("COMMENT", "DECISION", "REVIEW", "ERROR"))
-    row = story.find(tx, task_id)
-    (written,) = story.note(tx, task_id, agent, note_type, content)()
+    found = tx.send("task", task_id=task_id)
+    written = tx.one("note_write", **story.note_of(task_id, agent, note_type, content))
+    if written is None:
+        raise story.not_there(task_id)
+    (row,) = found()
     story.record(tx, row, "COMMENT", "task.commented", agent=agent, note_type=note_type)
     return Note(written.id, task_id, agent, note_type, content, written.created_at)
 

@@ -155,6 +155,16 @@ def test_11_batches_claim_in_order_and_complete_what_they_can(board: Coordinator
     assert outcomes[0].error
 
 
+def test_11_a_batch_that_names_a_task_twice_finishes_it_once(board: Coordinator, board_url: str) -> None:
+    """The second is answered by what the first has just done, as if it came in a later call."""
+    for _ in range(2):
+        dispatch(board)
+    first, second = board.claim_batch(role="worker", count=2)
+    outcomes = board.complete_batch(handles=[first.handle, "TASK-1", second.handle])
+    assert [(outcome.ok, outcome.already) for outcome in outcomes] == [(True, False), (True, True), (True, False)]
+    assert_sound(board_url)
+
+
 def test_12_each_change_has_its_story_and_a_refused_one_has_none(board: Coordinator, board_url: str) -> None:
     dispatch(board)
     with refused(board_url, NotFound):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -214,24 +215,73 @@ def test_the_hot_statements_walk_their_index_though_nobody_counted_what_is_held(
         assert not re.search(r"idx_tasks_(session|holder|review|claim_project)", text), text
 
 
-@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
-def test_a_claim_waits_for_the_server_twice(board: Coordinator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once for the task, once for its commit; all that is told and read beside it goes along."""
-    waits: list[str] = []
-    answered = Postgres.answered
+# What an operation sends, with a stroke where it waits for the server: at the end of all for the commit.
+SENT: dict[str, tuple[str, Callable[[Coordinator, str, str], object]]] = {
+    "dispatch": (
+        "projects_attempts counter_take | task_insert change_told |",
+        lambda c, held, run: c.dispatch(title="T", role="worker"),
+    ),
+    "claim": ("claim_at_once | handles_held claim_told |", lambda c, held, run: c.claim_next(role="worker")),
+    "note": ("claim_renew | note_told |", lambda c, held, run: c.log_progress(handle=held, note="half")),
+    "renew": ("claim_renew | change_told |", lambda c, held, run: c.extend_lease(handle=held)),
+    "keep": ("claim_keep | move_state |", lambda c, held, run: c.keep_alive(handle=held)),
+    "comment": ("task note_write | change_told |", lambda c, held, run: c.comment(task=held[:-2], text="seen")),
+    "release": ("claim_release | leave_told |", lambda c, held, run: c.release(handle=held)),
+    "submit": ("claim_submit | leave_told |", lambda c, held, run: c.complete(handle=held, review=True)),
+    "complete": ("claim_complete | dependents_release leave_told |", lambda c, held, run: c.complete(handle=held)),
+    "heartbeat": (
+        "session_due | session_heartbeat session session_past_leases session_renew_leases session_renew_tasks |"
+        " move_state |",
+        lambda c, held, run: c.heartbeat(session=run),
+    ),
+    "read the log": (
+        "events_number | move_state | feed_head cursor | events_after | cursor_deliver move_state |",
+        lambda c, held, run: c.next_events(consumer="reader"),
+    ),
+}
 
-    def counted(self: Postgres, connection: Any, executed: Any) -> Any:
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_no_operation_waits_for_the_server_more_often_than_it_must(
+    board: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is told, or read for the answer, goes along with what is waited for anyway."""
+    engine = board.database.engine
+    names = {engine.binder(engine.library[name])[0]: name for name in engine.library.names()}
+    sent: list[str] = []
+    execute, answered, commit = Postgres.execute, Postgres.answered, Postgres.commit
+
+    def executing(self: Postgres, connection: Any, sql: str, params: Any) -> Any:
+        sent.append(names[sql])
+        return execute(self, connection, sql, params)
+
+    def waiting(self: Postgres, connection: Any, executed: Any) -> Any:
         if executed.pgresult is None:
-            waits.append("a question")
+            sent.append("|")
         return answered(self, connection, executed)
 
+    def committing(self: Postgres, connection: Any) -> None:
+        sent.append("|")
+        commit(self, connection)
+
     monkeypatch.setattr(Postgres, "schema_stamp", lambda self, connection: "looked at")  # else every few seconds
-    for _ in range(3):
+    session = board.register(name="alice").id
+    board.heartbeat(session=session)
+    board.next_events(consumer="reader")
+    said = {}
+    for verb, (_, call) in SENT.items():
         board.dispatch(title="T", role="worker")
-    board.claim_next(role="worker")
-    monkeypatch.setattr(Postgres, "answered", counted)
-    board.claim_next(role="worker")
-    assert waits == ["a question"]  # and the end of the transaction
+        board.dispatch(title="T", role="worker")
+        claim = board.claim_next(role="worker")
+        assert claim is not None
+        with monkeypatch.context() as watched:
+            watched.setattr(Postgres, "execute", executing)
+            watched.setattr(Postgres, "answered", waiting)
+            watched.setattr(Postgres, "commit", committing)
+            sent.clear()
+            call(board, claim.handle, session)
+        said[verb] = " ".join(sent)
+    assert said == {verb: expected for verb, (expected, _) in SENT.items()}
 
 
 def test_a_waiting_look_walks_the_index_too(crowd: str, engine: str) -> None:
@@ -265,10 +315,11 @@ def test_the_files_ship_beside_the_code() -> None:
 def test_a_board_runs_on_these_files_alone(board: Coordinator) -> None:
     """Every statement that the program asks for by name is there: the sources are read for such names."""
     package = Path(coordinate.__file__).parent
+    verbs = "one|all|run|run_many|ran|send|ask|at_end|where_needed"
     asked = set()
     for source in package.rglob("*.py"):
         text = source.read_text(encoding="utf-8")
-        asked |= set(re.findall(r"\b(?:tx|self)\.(?:one|all|run|run_many|where_needed)\(\s*\"([a-z_]+)\"", text))
+        asked |= set(re.findall(rf"\b(?:tx|self)\.(?:{verbs})\(\s*\"([a-z_]+)\"", text))
     known = set(Library("sqlite").names()) | set(Library("postgresql").names())
     assert asked
     assert asked - known == set()

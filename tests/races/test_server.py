@@ -149,7 +149,7 @@ def in_the_order_given() -> None:
 
 def test_a_batch_in_the_order_given_that_is_not_tried_again_is_noticed(serializable_board: str) -> None:
     with pytest.raises(AssertionError, match="busy"):
-        weakness = arena.together(in_the_order_given, never_again, arena.slow_before("attempt_close", 0.02))
+        weakness = arena.together(in_the_order_given, never_again, arena.slow_before("dependents_release", 0.02))
         play_batches(serializable_board, weakness, count=3)
 
 

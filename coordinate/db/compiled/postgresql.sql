@@ -62,10 +62,10 @@ SELECT (SELECT date_trunc('milliseconds', clock_timestamp())) AS now;
 SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/edges', 0)) IS NULL AS locked;
 
 -- name: announce
--- why: Wake whoever waits. A hint only: every wait also looks by itself.
+-- why: Wake whoever waits.
 -- takes: topic text
--- gives: sent boolean
-SELECT pg_notify('coordinate_' || current_schema(), :topic) IS NULL AS sent;
+-- gives: woken boolean
+SELECT pg_notify('coordinate_' || current_schema(), :topic) IS NULL AS woken;
 
 -- name: counter_take
 -- why: Mint `count` numbers of a kind; the answer is the last of them. The row stays locked until the transaction ends.
@@ -1645,7 +1645,7 @@ LIMIT :limit;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 UPDATE tasks SET lease_until=greatest(tasks.lease_until, (SELECT date_trunc('milliseconds', clock_timestamp()) +
     make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT), tasks.lease_seconds, 900) AS DOUBLE
     PRECISION)))), revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
@@ -1656,7 +1656,9 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on, tasks.ask_id;
+    tasks.scoped, tasks.parked_on, tasks.ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_dependencies.task_id = tasks.id) AS depends;
 
 -- name: claim_keep
 -- why: Renew the lease as a sign of life: no revision, no history, no event.
@@ -1677,7 +1679,7 @@ RETURNING tasks.lease_until, tasks.lease_seconds, tasks.scoped;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 UPDATE tasks SET status='DONE', assigned_agent=NULL, session_id=NULL, lease_until=NULL, result=coalesce(:result,
     tasks.result), revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp())),
     finished_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
@@ -1688,7 +1690,9 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on, tasks.ask_id;
+    tasks.scoped, tasks.parked_on, tasks.ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_dependencies.task_id = tasks.id) AS depends;
 
 -- name: claim_submit
 -- why: The work is done and waits for a review.
@@ -1698,7 +1702,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 UPDATE tasks SET status='IN_REVIEW', assigned_agent=NULL, session_id=NULL, lease_until=NULL, reviewer=NULL,
     review_until=NULL, result=coalesce(:result, tasks.result), revision=(tasks.revision + 1), updated_at=(SELECT
     date_trunc('milliseconds', clock_timestamp()))
@@ -1709,7 +1713,9 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on, tasks.ask_id;
+    tasks.scoped, tasks.parked_on, tasks.ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_dependencies.task_id = tasks.id) AS depends;
 
 -- name: claim_block
 -- why: The work cannot go on.
@@ -1719,7 +1725,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 UPDATE tasks SET status='BLOCKED', assigned_agent=NULL, session_id=NULL, lease_until=NULL, revision=(tasks.revision +
     1), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
 WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
@@ -1729,7 +1735,9 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on, tasks.ask_id;
+    tasks.scoped, tasks.parked_on, tasks.ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_dependencies.task_id = tasks.id) AS depends;
 
 -- name: claim_release
 -- why: Give the task back, to be claimed again at once or after a while.
@@ -1739,7 +1747,7 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 WITH clock AS
 (SELECT (SELECT date_trunc('milliseconds', clock_timestamp())) AS now)
 UPDATE tasks SET status='TODO', assigned_agent=NULL, session_id=NULL, lease_until=NULL, not_before=CASE WHEN
@@ -1759,7 +1767,9 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
     tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on, tasks.ask_id;
+    tasks.scoped, tasks.parked_on, tasks.ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_dependencies.task_id = tasks.id) AS depends;
 
 -- name: claim_transfer
 -- why: Hand the task to another agent: the next attempt begins with a fresh lease.
@@ -2279,14 +2289,6 @@ DELETE FROM task_dependencies
 WHERE task_dependencies.task_id = :task_id AND task_dependencies.depends_on_task_id = :depends_on
 RETURNING task_dependencies.met;
 
--- name: edges_meet
--- why: The dependency is done: turn the edges that were not met. Each is turned by exactly one transaction.
--- takes: depends_on text
--- gives: task_id text
-UPDATE task_dependencies SET met=true
-WHERE task_dependencies.depends_on_task_id = :depends_on AND task_dependencies.met IS false
-RETURNING task_dependencies.task_id;
-
 -- name: edges_unmeet
 -- why: The dependency is done no more: turn the edges back.
 -- takes: depends_on text
@@ -2302,6 +2304,25 @@ RETURNING task_dependencies.task_id;
 UPDATE tasks SET unmet_dependencies=(tasks.unmet_dependencies - 1)
 WHERE tasks.id = ANY (CAST(:ids AS TEXT[]))
 RETURNING tasks.id, tasks.status, tasks.unmet_dependencies, tasks.parked;
+
+-- name: dependents_release
+-- why: The dependency is done: turn the edges that were not met, subtract what was turned, wake whoever waits for work.
+-- takes: depends_on text
+-- gives: woken boolean
+WITH turned AS
+(UPDATE task_dependencies SET met=true
+WHERE task_dependencies.depends_on_task_id = :depends_on AND task_dependencies.met IS false
+RETURNING task_dependencies.task_id AS id),
+freed AS
+(UPDATE tasks SET unmet_dependencies=(tasks.unmet_dependencies - 1)
+WHERE tasks.id = ANY (ARRAY(SELECT turned.id
+FROM turned))
+RETURNING tasks.id, tasks.status, tasks.unmet_dependencies, tasks.parked)
+SELECT pg_notify('coordinate_' || current_schema(), 'ready') IS NULL AS woken
+FROM freed
+WHERE freed.status = 'TODO' AND freed.unmet_dependencies = 0 AND freed.parked = ''
+
+LIMIT 1;
 
 -- name: dependents_count_up
 -- why: What was turned back is added.
@@ -2354,10 +2375,20 @@ WHERE reach.id = :to_task) AS reaches;
 
 -- name: note_insert
 -- why: A note on a task.
--- takes: task_id text, author text, note_type text, content text, folded text
--- gives: id integer, created_at instant
+-- takes: task_id text, author text, note_type text, content text, content_folded text
+-- gives: nothing
 INSERT INTO notes (task_id, author, note_type, content, folded, created_at) VALUES (:task_id, :author, :note_type,
-    :content, :folded, (SELECT date_trunc('milliseconds', clock_timestamp())))
+    :content, :content_folded, (SELECT date_trunc('milliseconds', clock_timestamp())));
+
+-- name: note_write
+-- why: The same on a task that may not be there; the answer is its id and time.
+-- takes: task_id text, author text, note_type text, content text, content_folded text
+-- gives: id integer, created_at instant
+INSERT INTO notes (task_id, author, note_type, content, folded, created_at) SELECT :task_id AS task_id, :author AS
+    author, :note_type AS note_type, :content AS content, :content_folded AS folded, (SELECT date_trunc('milliseconds',
+    clock_timestamp())) AS created_at
+FROM tasks
+WHERE tasks.id = :task_id
 RETURNING notes.id, notes.created_at;
 
 -- name: notes_of
@@ -2389,22 +2420,42 @@ WHERE tasks.number BETWEEN :first AND :last
 ORDER BY tasks.number;
 
 -- name: change_told
--- why: What happened to a task, and its event: the end of most changes.
+-- why: What happened to a task, and its event.
 -- takes: event_type text, payload text, ttl_seconds integer, project text, agent text, ref text, message text, folded
---   text, task_id text, action text, attempt integer, detail text
--- gives: nothing
+--   text, task_id text, action text, attempt integer, detail text, topic text
+-- gives: woken boolean
 WITH told AS
 (INSERT INTO history (task_id, agent, action, attempt, detail, created_at) VALUES (:task_id, :agent, :action, :attempt,
     :detail, (SELECT date_trunc('milliseconds', clock_timestamp()))))
 INSERT INTO events (created_at, event_type, payload, ttl_seconds, project, agent, ref, message, folded) VALUES ((SELECT
     date_trunc('milliseconds', clock_timestamp())), :event_type, CAST(:payload AS JSON), :ttl_seconds, :project, :agent,
-    :ref, :message, :folded);
+    :ref, :message, :folded)
+RETURNING CASE WHEN (CAST(:topic AS TEXT) IS NOT NULL) THEN pg_notify('coordinate_' || current_schema(), CAST(:topic AS
+    TEXT)) IS NULL ELSE NULL END AS woken;
+
+-- name: note_told
+-- why: The same with a note.
+-- takes: event_type text, payload text, ttl_seconds integer, project text, agent text, ref text, message text, folded
+--   text, task_id text, action text, attempt integer, detail text, author text, note_type text, content text,
+--   content_folded text, topic text
+-- gives: woken boolean
+WITH told AS
+(INSERT INTO history (task_id, agent, action, attempt, detail, created_at) VALUES (:task_id, :agent, :action, :attempt,
+    :detail, (SELECT date_trunc('milliseconds', clock_timestamp())))),
+noted AS
+(INSERT INTO notes (task_id, author, note_type, content, folded, created_at) VALUES (:task_id, :author, :note_type,
+    :content, :content_folded, (SELECT date_trunc('milliseconds', clock_timestamp()))))
+INSERT INTO events (created_at, event_type, payload, ttl_seconds, project, agent, ref, message, folded) VALUES ((SELECT
+    date_trunc('milliseconds', clock_timestamp())), :event_type, CAST(:payload AS JSON), :ttl_seconds, :project, :agent,
+    :ref, :message, :folded)
+RETURNING CASE WHEN (CAST(:topic AS TEXT) IS NOT NULL) THEN pg_notify('coordinate_' || current_schema(), CAST(:topic AS
+    TEXT)) IS NULL ELSE NULL END AS woken;
 
 -- name: claim_told
--- why: The same with the attempt that a claim opens: the end of a claim.
+-- why: The same with the attempt that a claim opens.
 -- takes: event_type text, payload text, ttl_seconds integer, project text, agent text, ref text, message text, folded
---   text, task_id text, action text, attempt integer, detail text, session text
--- gives: nothing
+--   text, task_id text, action text, attempt integer, detail text, session text, topic text
+-- gives: woken boolean
 WITH told AS
 (INSERT INTO history (task_id, agent, action, attempt, detail, created_at) VALUES (:task_id, :agent, :action, :attempt,
     :detail, (SELECT date_trunc('milliseconds', clock_timestamp())))),
@@ -2413,7 +2464,27 @@ opened AS
     (SELECT date_trunc('milliseconds', clock_timestamp()))))
 INSERT INTO events (created_at, event_type, payload, ttl_seconds, project, agent, ref, message, folded) VALUES ((SELECT
     date_trunc('milliseconds', clock_timestamp())), :event_type, CAST(:payload AS JSON), :ttl_seconds, :project, :agent,
-    :ref, :message, :folded);
+    :ref, :message, :folded)
+RETURNING CASE WHEN (CAST(:topic AS TEXT) IS NOT NULL) THEN pg_notify('coordinate_' || current_schema(), CAST(:topic AS
+    TEXT)) IS NULL ELSE NULL END AS woken;
+
+-- name: leave_told
+-- why: The same with the attempt that its holder ends.
+-- takes: event_type text, payload text, ttl_seconds integer, project text, agent text, ref text, message text, folded
+--   text, task_id text, action text, attempt integer, detail text, outcome text, reason text, topic text
+-- gives: woken boolean
+WITH told AS
+(INSERT INTO history (task_id, agent, action, attempt, detail, created_at) VALUES (:task_id, :agent, :action, :attempt,
+    :detail, (SELECT date_trunc('milliseconds', clock_timestamp())))),
+closed AS
+(UPDATE attempts SET ended_at=(SELECT date_trunc('milliseconds', clock_timestamp())), outcome=:outcome, reason=:reason
+WHERE attempts.task_id = :task_id AND attempts.ended_at IS NULL
+RETURNING attempts.attempt, attempts.agent, attempts.session_id)
+INSERT INTO events (created_at, event_type, payload, ttl_seconds, project, agent, ref, message, folded) VALUES ((SELECT
+    date_trunc('milliseconds', clock_timestamp())), :event_type, CAST(:payload AS JSON), :ttl_seconds, :project, :agent,
+    :ref, :message, :folded)
+RETURNING CASE WHEN (CAST(:topic AS TEXT) IS NOT NULL) THEN pg_notify('coordinate_' || current_schema(), CAST(:topic AS
+    TEXT)) IS NULL ELSE NULL END AS woken;
 
 -- name: history_of
 -- why: The newest history of a task; `before` pages back.

@@ -1459,7 +1459,7 @@ LIMIT :limit;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 UPDATE tasks SET lease_until=max(tasks.lease_until, strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (coalesce(CAST(:lease_seconds
     AS BIGINT), tasks.lease_seconds, 900)) || ' seconds')), revision=(tasks.revision + 1),
     updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
@@ -1468,7 +1468,9 @@ WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.attem
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on, ask_id;
+    updated_at, finished_at, scoped, parked_on, ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_id = id) AS depends;
 
 -- name: claim_keep
 -- why: Renew the lease as a sign of life: no revision, no history, no event.
@@ -1488,7 +1490,7 @@ RETURNING lease_until, lease_seconds, scoped;
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 UPDATE tasks SET status='DONE', assigned_agent=NULL, session_id=NULL, lease_until=NULL, result=coalesce(:result,
     tasks.result), revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
     finished_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
@@ -1497,7 +1499,9 @@ WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.attem
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on, ask_id;
+    updated_at, finished_at, scoped, parked_on, ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_id = id) AS depends;
 
 -- name: claim_submit
 -- why: The work is done and waits for a review.
@@ -1507,7 +1511,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 UPDATE tasks SET status='IN_REVIEW', assigned_agent=NULL, session_id=NULL, lease_until=NULL, reviewer=NULL,
     review_until=NULL, result=coalesce(:result, tasks.result), revision=(tasks.revision + 1),
     updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
@@ -1516,7 +1520,9 @@ WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.attem
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on, ask_id;
+    updated_at, finished_at, scoped, parked_on, ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_id = id) AS depends;
 
 -- name: claim_block
 -- why: The work cannot go on.
@@ -1526,7 +1532,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 UPDATE tasks SET status='BLOCKED', assigned_agent=NULL, session_id=NULL, lease_until=NULL, revision=(tasks.revision +
     1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
@@ -1534,7 +1540,9 @@ WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.attem
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on, ask_id;
+    updated_at, finished_at, scoped, parked_on, ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_id = id) AS depends;
 
 -- name: claim_release
 -- why: Give the task back, to be claimed again at once or after a while.
@@ -1544,7 +1552,7 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
 --   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 WITH clock AS
 (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS now)
 UPDATE tasks SET status='TODO', assigned_agent=NULL, session_id=NULL, lease_until=NULL, not_before=CASE WHEN
@@ -1561,7 +1569,9 @@ WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.attem
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
-    updated_at, finished_at, scoped, parked_on, ask_id;
+    updated_at, finished_at, scoped, parked_on, ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_id = id) AS depends;
 
 -- name: claim_transfer
 -- why: Hand the task to another agent: the next attempt begins with a fresh lease.
@@ -2125,10 +2135,20 @@ WHERE reach.id = :to_task) AS reaches;
 
 -- name: note_insert
 -- why: A note on a task.
--- takes: task_id text, author text, note_type text, content text, folded text
--- gives: id integer, created_at instant
+-- takes: task_id text, author text, note_type text, content text, content_folded text
+-- gives: nothing
 INSERT INTO notes (task_id, author, note_type, content, folded, created_at) VALUES (:task_id, :author, :note_type,
-    :content, :folded, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+    :content, :content_folded, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'));
+
+-- name: note_write
+-- why: The same on a task that may not be there; the answer is its id and time.
+-- takes: task_id text, author text, note_type text, content text, content_folded text
+-- gives: id integer, created_at instant
+INSERT INTO notes (task_id, author, note_type, content, folded, created_at) SELECT :task_id AS task_id, :author AS
+    author, :note_type AS note_type, :content AS content, :content_folded AS folded, strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now') AS created_at
+FROM tasks
+WHERE tasks.id = :task_id
 RETURNING id, created_at;
 
 -- name: notes_of
