@@ -216,13 +216,15 @@ class Delivery:
 class Pending:
     """What humans have said to a session: responses until each is acknowledged, annotations once.
 
-    `waiting` counts the asks that are still the human's; `next` is where the next page begins, None at the end.
+    `waiting` counts the asks that are still the human's; `next` is where the next page of responses begins,
+    `next_annotation` that of annotations, None at the end.
     """
 
     responses: tuple[Ask, ...]
     annotations: tuple[Annotation, ...]
     waiting: int
     next: int | None
+    next_annotation: int | None
 
 
 @dataclass(frozen=True)

@@ -231,6 +231,7 @@ def _all_pages(board: Coordinator, **wanted: Any) -> list[Ask]:
 @project_option
 @full_option
 @page_option
+@option("--after-annotation", type=int, metavar="NUMBER", help="Go on behind the annotation of this number.")
 @limit_option
 def pending(call: Call, full: bool, **wanted: Any) -> None:
     """Collect what humans have said: every response until it is acknowledged, and annotations once."""

@@ -382,19 +382,19 @@ def record_closed(tx: Tx, row: Row, agent: str) -> None:
 
 
 def show_ask(tx: Tx, *, ask: str) -> AskView:
-    """All about one ask: responses, deliveries, annotations, and the earlier asks of its place, the latest first.
+    """All about one ask: the latest 100 responses, deliveries and annotations, and 20 earlier asks of its place.
 
     A look is no delivery: whoever acts on a response collects it with `pending` or `wait_ask`.
     """
     row = find(tx, ask)
     said = tx.all("responses_of", ask_id=row.id, after=row.response_seq - STORY_MAX, limit=STORY_MAX)
     steps = tx.all("ask_steps", surface=row.surface, surface_id=row.surface_id, limit=STEPS_MAX)
-    beside = tx.all("annotations_of", ask_id=row.id, row_id=None, limit=STORY_MAX)
+    beside = tx.all("annotations_of", ask_id=row.id, limit=STORY_MAX)
     return AskView(
         ask_of(row),
         tuple(response_of(each, row.revision) for each in said),
         tuple(Delivery(**each._asdict()) for each in tx.all("deliveries_of", ask_id=row.id, limit=STORY_MAX)),
-        tuple(Annotation(**each._asdict()) for each in beside),
+        tuple(Annotation(**each._asdict()) for each in reversed(beside)),
         tuple(ask_of(each) for each in steps if each.step_no < row.step_no),
     )
 

@@ -25,6 +25,7 @@ def pending(
     project: str | None = None,
     full: bool = False,
     after: int = 0,
+    after_annotation: int = 0,
     limit: int = 20,
     agent: str = "",
     session: str | None = None,
@@ -34,19 +35,21 @@ def pending(
     Called again it hands out the same again (at least once), so whoever dies in between loses nothing. An ask's own
     `context` comes along the first time a session is handed it, then only with `full`. `taken_by` says who acts on a
     response already. Annotations come once per session, with `full` again, until acknowledged. Absent, all projects
-    count; `after` (what `next` said) pages on. Acknowledge with the `response_seq` that you acted on.
+    count; `limit` (1 to 100) is of responses and of annotations each, and `after` (what `next` said) and
+    `after_annotation` (what `next_annotation` said) page on. Acknowledge with the `response_seq` that you acted on.
     """
     agent, project = inputs.agent(agent), inputs.name_or_none(project, "project")
     full = inputs.flag(full, "full")
     after = inputs.integer(after, "after", least=0, most=inputs.BIGINT_MAX)
+    beyond = inputs.integer(after_annotation, "after_annotation", least=0, most=inputs.BIGINT_MAX)
     limit = inputs.limit(limit, most=PENDING_MAX)
     locked = tx.all("pending_lock", project=project, after=after, limit=limit)
     handed = hand_over(tx, [row.id for row in locked], full=full, agent=agent, session=session)
-    words = _hand_words(tx, project, limit, full=full, agent=agent, session=session)
+    words, more_words = _hand_words(tx, project, beyond, limit, full=full, agent=agent, session=session)
     waiting = tx.one("asks_open_count", project=project)
     assert waiting is not None
     more = locked[-1].number if len(locked) == limit else None
-    return Pending(tuple(handed), tuple(words), waiting.count, more)
+    return Pending(tuple(handed), tuple(words), waiting.count, more, more_words)
 
 
 def hand_over(tx: Tx, ids: list[str], *, full: bool, agent: str, session: str | None) -> list[Ask]:
@@ -246,14 +249,15 @@ def _annotation(tx: Tx, annotation_id: str) -> Annotation:
 
 
 def _hand_words(
-    tx: Tx, project: str | None, limit: int, *, full: bool, agent: str, session: str | None
-) -> list[Annotation]:
-    """The annotations that this session was not handed yet; all of them in full."""
+    tx: Tx, project: str | None, after: int, limit: int, *, full: bool, agent: str, session: str | None
+) -> tuple[list[Annotation], int | None]:
+    """The annotations that this session was not handed yet, or all of them in full; and where the next page begins."""
     reader = asks.reader(agent, session)
-    ids = [row.id for row in tx.all("annotations_lock", project=project, limit=limit, full=full, reader=reader)]
-    if not ids:
-        return []
+    locked = tx.all("annotations_lock", project=project, after=after, limit=limit, full=full, reader=reader)
+    if not locked:
+        return [], None
+    ids = [row.id for row in locked]
     tx.run("annotations_seen", ids=ids, agent=agent)
     words = [Annotation(**row._asdict()) for row in tx.all("annotations_pending", ids=ids, full=full, reader=reader)]
     tx.run_many("annotation_record", [{"id": each.id, "reader": reader, "agent": agent} for each in words])
-    return words
+    return words, int(locked[-1].number) if len(locked) == limit else None

@@ -500,13 +500,9 @@ add(
 add("annotation", "One annotation.", _annotation.where(n.id == given_text("id")))
 add(
     "annotations_of",
-    "What was said beside an ask, or beside a row, in order.",
-    _annotation.where(
-        optional(n.ask_id, given_text("ask_id")),
-        optional(n.row_id, given_text("row_id")),
-        n.close_reason != const("withdrawn"),
-    )
-    .order_by(n.number)
+    "What was said beside an ask, the latest first.",
+    _annotation.where(n.ask_id == given_text("ask_id"), n.close_reason != const("withdrawn"))
+    .order_by(n.number.desc())
     .limit(given_integer("limit")),
 )
 add(
@@ -539,8 +535,8 @@ _NOT_TOLD = or_(~_told, given_boolean("full"))
 add(
     "annotations_lock",
     "A batch of words that a session was not handed, or all in full, locked: nobody takes them back in between.",
-    select(n.id)
-    .where(_OPEN, _NOT_TOLD, optional(n.project, given_text("project")))
+    select(n.id, n.number)
+    .where(_OPEN, _NOT_TOLD, optional(n.project, given_text("project")), n.number > given_integer("after"))
     .order_by(n.number)
     .limit(given_integer("limit"))
     .with_for_update(),

@@ -1201,6 +1201,26 @@ def test_words_beside_an_ask_reach_every_session_once_until_acknowledged(
     assert [each.text for each in board.show_ask(ask="ASK-1").annotations] == ["well done"]
 
 
+def test_all_words_are_handed_out_again_page_by_page_and_the_latest_are_shown(
+    board: Coordinator, ann: Coordinator
+) -> None:
+    board.ask(title="The parser stands", kind="done")
+    words = [f"no {number}" for number in range(105)]
+    for text in words:
+        ann.annotate(ask="ASK-1", text=text)
+    once = board.pending(limit=100)
+    assert len(once.annotations) == 100 and once.next_annotation == 100, "and more wait"
+    for _ in range(2):
+        again, after = list[str](), 0
+        while page := board.pending(full=True, limit=50, after_annotation=after):
+            again += [each.text for each in page.annotations]
+            if page.next_annotation is None:
+                break
+            after = page.next_annotation
+        assert again == words
+    assert [each.text for each in board.show_ask(ask="ASK-1").annotations] == words[-100:]
+
+
 # --- lists and searches -----------------------------------------------------------------------------------------------
 
 

@@ -302,6 +302,7 @@ SPECIAL: dict[tuple[str, str], Kind] = {
     **{(name, "text"): text(10_000) for name in ("respond", "answer")},
     ("pending", "limit"): whole(1, 100),
     ("pending", "after"): whole(0, BIGINT),
+    ("pending", "after_annotation"): whole(0, BIGINT),
     ("wait_ask", "after"): whole(0, BIGINT),
     ("list_asks", "after"): whole(0, BIGINT),
     ("list_finished", "role"): NAME.optional(),

@@ -4258,8 +4258,8 @@ FROM annotations LEFT OUTER JOIN asks ON asks.id = annotations.ask_id LEFT OUTER
 WHERE annotations.id = :id;
 
 -- name: annotations_of
--- why: What was said beside an ask, or beside a row, in order.
--- takes: ask_id text, row_id text, limit integer
+-- why: What was said beside an ask, the latest first.
+-- takes: ask_id text, limit integer
 -- gives: id text, number integer, project text, ask_id text, row_id text, step_no integer, author text, text text,
 --   seen_at instant, seen_by text, closed_at instant, close_reason text, created_at instant, about text
 SELECT annotations.id, annotations.number, annotations.project, annotations.ask_id, annotations.row_id,
@@ -4268,9 +4268,8 @@ SELECT annotations.id, annotations.number, annotations.project, annotations.ask_
     about
 FROM annotations LEFT OUTER JOIN asks ON asks.id = annotations.ask_id LEFT OUTER JOIN board_rows ON board_rows.id =
     annotations.row_id
-WHERE (CAST(:ask_id AS TEXT) IS NULL OR annotations.ask_id = :ask_id) AND (CAST(:row_id AS TEXT) IS NULL OR
-    annotations.row_id = :row_id) AND annotations.close_reason != 'withdrawn'
-ORDER BY annotations.number
+WHERE annotations.ask_id = :ask_id AND annotations.close_reason != 'withdrawn'
+ORDER BY annotations.number DESC
 
 LIMIT :limit;
 
@@ -4299,14 +4298,14 @@ RETURNING annotations.id, annotations.project;
 
 -- name: annotations_lock
 -- why: A batch of words that a session was not handed, or all in full, locked: nobody takes them back in between.
--- takes: reader text, full boolean, project text, limit integer
--- gives: id text
-SELECT annotations.id
+-- takes: reader text, full boolean, project text, after integer, limit integer
+-- gives: id text, number integer
+SELECT annotations.id, annotations.number
 FROM annotations
 WHERE annotations.closed_at IS NULL AND (NOT (EXISTS (SELECT annotation_deliveries.reader
 FROM annotation_deliveries
 WHERE annotation_deliveries.annotation_id = annotations.id AND annotation_deliveries.reader = :reader)) OR :full) AND
-    (CAST(:project AS TEXT) IS NULL OR annotations.project = :project)
+    (CAST(:project AS TEXT) IS NULL OR annotations.project = :project) AND annotations.number > :after
 ORDER BY annotations.number
 
 LIMIT :limit FOR UPDATE;
