@@ -435,8 +435,8 @@ def list_asks(
     `attention`: what needs the human now, without what is snoozed and closed projects. `told`: what agents tell, notes
     and milestones, that nobody has dismissed, without the same. `unhandled`: what humans have finished with and agents
     have not. `snoozed`: what sleeps. `query`: whose words, or whose responses' words, hold a text; it is literal and
-    case-folded. Only one of these five at a time, without `state` and `before`, else `InvalidInput`. The agents' own
-    `context` is left out: `show_ask` has it.
+    case-folded. Only one of these five at a time, without `state`, and `before` with `told` alone, else `InvalidInput`.
+    The agents' own `context` is left out: `show_ask` has it.
     """
     named = {
         "attention": inputs.flag(attention, "attention"),
@@ -460,12 +460,14 @@ def list_asks(
     if before is not None:
         before = inputs.integer(before, "before", least=0, most=inputs.BIGINT_MAX)
     if given:
-        if state is not None or before is not None:
+        if state is not None or (before is not None and not named["told"]):
             other = "before" if state is None else "state"
             said = f"{other} goes with no list of its own, which {given[0]} is"
             raise inputs.refuse(other, said, hint="leave one of the two away")
         if query is not None:
             params["needle"] = inputs.fold(inputs.text(query, "query", limit=inputs.QUERY_MAX, blank=False))
+        if before is not None:
+            return [lean(row) for row in tx.all("asks_told_newest", before=before, **params)]
         statement = "asks_search" if query is not None else f"asks_{given[0]}"
         return [lean(row) for row in tx.all(statement, **params)]
     if before is not None:

@@ -608,12 +608,13 @@ def _list(*conditions: Any) -> Any:
     return _shown().where(*conditions, *_filters).order_by(_page[0]).limit(_page[1])
 
 
+def _newest(*conditions: Any) -> Any:
+    earlier = a.number < given_integer("before")
+    return _shown().where(*conditions, *_filters, earlier).order_by(_page[0].desc()).limit(_page[1])
+
+
 add("asks_list", "A page of asks by number.", _list(_of_state))
-add(
-    "asks_newest",
-    "A page of asks, the latest first.",
-    _shown().where(_of_state, *_filters, a.number < given_integer("before")).order_by(a.number.desc()).limit(_page[1]),
-)
+add("asks_newest", "A page of asks, the latest first.", _newest(_of_state))
 add(
     "asks_urgent",
     "What needs the human now: first what a task stands still for, then what ends soonest, then the oldest.",
@@ -624,6 +625,7 @@ add(
 )
 add("asks_attention", "A page of what needs the human now.", _list(_ATTENTION))
 add("asks_told", "A page of what agents tell, and nobody has dismissed.", _list(_TOLD))
+add("asks_told_newest", "The same, the latest first.", _newest(_TOLD))
 add("asks_snoozed", "A page of what sleeps.", _list(_LIVE, a.state == const("open"), _IN_TIME, ~_AWAKE))
 add("asks_unhandled", "A page of what humans have finished with, and agents have not.", _list(_ANSWERED))
 add(

@@ -1009,11 +1009,14 @@ def test_what_agents_tell_is_found_until_a_human_puts_it_away(
     board.ask(title="The parser stands", kind="done", project="p")
     board.ask(**COLOUR)
     assert [each.id for each in ann.list_asks(told=True)] == ["ASK-1", "ASK-2"]
+    assert [each.id for each in ann.list_asks(told=True, before=1_000)] == ["ASK-2", "ASK-1"]
+    assert [each.id for each in ann.list_asks(told=True, before=2, project="default")] == ["ASK-1"]
     assert [each.id for each in ann.list_asks(told=True, project="p", kind="done")] == ["ASK-2"]
     assert (ann.status().asks_told, ann.status(project="p").asks_told, ann.status().asks_open) == (2, 1, 1)
     ann.close_project(name="p")
     ann.dismiss(ask="ASK-1")
     assert (ann.list_asks(told=True), ann.status().asks_told) == ([], 0)
+    assert ann.list_asks(told=True, before=1_000) == []
     with refused(board_url, InvalidInput, "exclude each other"):
         ann.list_asks(told=True, attention=True)
 

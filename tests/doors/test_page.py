@@ -269,6 +269,15 @@ def test_only_who_may_answer_can_and_the_page_needs_a_name(server: Server, board
 
 
 @ON_A_FILE
+def test_what_agents_told_is_shown_until_it_is_dismissed(server: Server, board: Coordinator) -> None:
+    for title in ("The build is slow today", "The parser stands"):
+        board.ask(title=title, kind="note")
+    board.dismiss(ask="ASK-2", agent="hugo")
+    shown = server("GET", "/", token=server.secrets["human"], Accept="text/html").body
+    assert b'id="told-ASK-1"' in shown and b'id="told-ASK-2"' not in shown
+
+
+@ON_A_FILE
 def test_a_link_from_another_site_opens_the_view_also_by_way_of_the_door(server: Server, board: Coordinator) -> None:
     """IF-09. The door leads on to a view of the page, nowhere else."""
     ttl = 3 * 86_400

@@ -4512,6 +4512,44 @@ ORDER BY asks.number
 
 LIMIT :limit;
 
+-- name: asks_told_newest
+-- why: The same, the latest first.
+-- takes: project text, kind text, asked_by text, after integer, before integer, limit integer
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
+    asks.expires_at > (SELECT date_trunc('milliseconds', clock_timestamp()))) AND (asks.snoozed_until IS NULL OR
+    asks.snoozed_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))) AND NOT (EXISTS (SELECT projects.name
+FROM projects
+WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
+FROM asks AS newer
+WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)) AND NOT (EXISTS (SELECT boards.id
+FROM boards
+WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND asks.kind != 'question' AND
+    (CAST(:project AS TEXT) IS NULL OR asks.project = :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind)
+    AND (CAST(:asked_by AS TEXT) IS NULL OR asks.asked_by = :asked_by) AND asks.number > :after AND asks.number <
+    :before
+ORDER BY asks.number DESC
+
+LIMIT :limit;
+
 -- name: asks_snoozed
 -- why: A page of what sleeps.
 -- takes: project text, kind text, asked_by text, after integer, limit integer

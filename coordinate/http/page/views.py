@@ -22,6 +22,7 @@ from coordinate.states import BLOCKED, DONE, FINAL, IN_PROGRESS, IN_REVIEW, TODO
 
 URGENT_MAX = 30
 REVIEWS_MAX = 30
+TOLD_MAX = 10
 ANSWERED_MAX = 20
 # How many answers are looked through at a time, and how often, for those of one person.
 SAID_MAX = 200
@@ -68,11 +69,7 @@ def needs_you(board: Coordinator, request: Request) -> Values:
         **_asleep(board, project, number(request, "asleep_after")),
         **_said_by(board, caller_of(request).agent, project, number(request, "before")),
         "closed": closed,
-        "told": [
-            each
-            for kind in ("note", "done")
-            for each in board.list_asks(kind=kind, state="open", project=project, before=inputs.BIGINT_MAX, limit=5)
-        ],
+        "told": board.list_asks(told=True, project=project, before=inputs.BIGINT_MAX, limit=TOLD_MAX),
         "tasks": _titles(board, [each.surface_id for each in urgent if each.surface == "task"]),
     }
 
