@@ -78,7 +78,7 @@ def claim_batch(
         session=session,
     )
     agents.enter(tx, session=session)
-    looking = _Looking(tx, queue, session, [])
+    looking = _Looking(tx, queue, session, [], [])
     at_hand, reserved = claims.take_at_once(tx, queue, count), False
     if not at_hand:
         more, reserved = claims.set_due_right(tx, queue.agent, asked.after_hold)
@@ -97,6 +97,10 @@ def claim_batch(
         if not rows:
             break
         found = len(rows)
+        rows, late = looking.lock_asks(rows)
+        for row in late:
+            _never_taken(tx, row.id, None)
+            stopped = True
         rows = [row for row in rows if _left_to_who_acts(tx, row, queue.agent, session) is None]
         aside += found - len(rows)
         looking.lock({row.project for row in rows if row.scoped})
@@ -164,13 +168,14 @@ def claim_task(
 
 @dataclass(frozen=True)
 class _Looking:
-    """One look at a queue, with the projects whose scopes it has locked: always in one order, so that none waits
-    for another in a circle."""
+    """One look at a queue, with the projects whose scopes it has locked, and the numbers of the asks: always in one
+    order, so that none waits for another in a circle."""
 
     tx: Tx
     queue: claims.Queue
     session: str | None
     projects: list[str]
+    asks: list[int]
 
     def lock(self, projects: set[str]) -> None:
         """Lock what comes behind the last; what does not is left to the next look."""
@@ -178,6 +183,16 @@ class _Looking:
             if not self.projects or project > self.projects[-1]:
                 leases.lock_scopes(self.tx, project)
                 self.projects.append(project)
+
+    def lock_asks(self, rows: list[Row]) -> tuple[list[Row], list[Row]]:
+        """Lock what was asked about tasks, as whoever reads answers locks several too; what does not come behind the
+        last is left to the next look: the second answer."""
+        if not (ids := [row.ask_id for row in rows if row.ask_id is not None]):
+            return rows, []
+        locked = self.tx.all("asks_lock", ids=ids, after=self.asks[-1] if self.asks else 0)
+        self.asks.extend(int(each.number) for each in locked)
+        mine = {None, *(each.id for each in locked)}
+        return [row for row in rows if row.ask_id in mine], [row for row in rows if row.ask_id not in mine]
 
     def bring_back_own(self, count: int) -> None:
         """What others set aside on a scope of this very session is ready to it: the first of that return first."""

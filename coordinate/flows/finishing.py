@@ -287,9 +287,8 @@ set_project = _along_with_asks(tasks.set_project)
 def _move_asks(tx: Tx, task_ids: list[str], project: str, agent: str) -> None:
     """What humans are asked about locked tasks, and what they said beside it, goes to the tasks' project."""
     found = [live for place in ("task", "alone") for live in tx.all("asks_at", surface=place, surface_ids=task_ids)]
-    for live in found:
-        asks.find(tx, live.id, lock=True)
     if found:
+        tx.all("asks_lock", ids=[live.id for live in found], after=0)
         counters.take(tx, "ask", 0)  # whoever asks or moves at the same moment waits, so that each sees which keys live
     for live in found:
         if (row := tx.one("ask_move", ask_id=live.id, project=project)) is not None:

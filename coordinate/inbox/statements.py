@@ -106,6 +106,14 @@ add(
     _shown(_HANDED.label("handed"), _FREE.label("free")).where(_THIS),
 )
 add("ask_lock", "One ask, locked for the verb that follows.", select(*_ASK).where(_THIS).with_for_update())
+add(
+    "asks_lock",
+    "Several asks behind a number, locked in the order in which all do so who lock more than one.",
+    select(a.id, a.number)
+    .where(among(a.id, "ids"), a.number > given_integer("after"))
+    .order_by(a.number)
+    .with_for_update(),
+)
 add("ask_at", "The live ask in a place.", _shown().where(_AT, _LIVE))
 add(
     "ask_at_lock",

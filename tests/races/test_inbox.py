@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import psycopg
 import pytest
 
 import coordinate
@@ -407,6 +409,45 @@ def test_either_the_response_is_taken_or_the_task_is_claimed(board_url: str) -> 
 def test_a_claim_that_does_not_look_acts_beside_who_took_the_response(noticed: Noticed) -> None:
     guard = arena.cut("ask_let_go", r" AND \(asks\.handled_at IS NULL OR .*")
     noticed(lambda url: take_or_claim(url, 10, guard))
+
+
+def claim_while_an_answer_is_read(url: str, weakness: Weakness | None = None) -> None:
+    """Somebody has the ask with the lowest number locked, as `pending` has it that goes on to the next.
+
+    A claim of several that stood in the queue the other way round waits for that one, and has none of the others.
+    """
+    with arena.setting_up(url, "alice") as c:
+        arena.dispatch_many(c, 2)
+        for task in ("TASK-2", "TASK-1"):
+            ask = c.ask(**COLOUR, task=c.claim_task(task=task).handle, blocking=True).ask.id
+            c.respond(ask=ask, text="word", agent="ann")
+
+    def claim(go: Go) -> list[str]:
+        with coordinate.connect(url, agent="alice") as c:
+            go()
+            return [each.handle for each in c.claim_batch(role="worker", count=2)]
+
+    def read(go: Go) -> list[tuple[Any, ...]]:
+        with psycopg.connect(url) as reading, psycopg.connect(url, autocommit=True) as looking:
+            reading.execute("SELECT id FROM asks WHERE id = 'ASK-1' FOR UPDATE")
+            go()
+            blocked = "SELECT pid FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
+            while not looking.execute(blocked, [reading.info.backend_pid]).fetchall():
+                time.sleep(0.01)
+            return looking.execute("SELECT id FROM asks WHERE id = 'ASK-2' FOR UPDATE SKIP LOCKED").fetchall()
+
+    assert arena.run([claim, read], weakness=weakness) == [["TASK-1@2", "TASK-2@2"], [("ASK-2",)]]
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_a_claim_of_several_and_a_reader_of_answers_wait_for_each_other_in_no_circle(board_url: str) -> None:
+    claim_while_an_answer_is_read(board_url)
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_a_claim_that_locks_asks_in_another_order_is_noticed(noticed: Noticed) -> None:
+    backwards = arena.cut("asks_lock", r"ORDER BY asks\.number", put="ORDER BY asks.number DESC")
+    noticed(lambda url: claim_while_an_answer_is_read(url, backwards))
 
 
 # --- moves of tasks whose asks share a key ----------------------------------------------------------------------------

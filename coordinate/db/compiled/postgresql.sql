@@ -3622,6 +3622,15 @@ SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_o
 FROM asks
 WHERE asks.id = :ask_id FOR UPDATE;
 
+-- name: asks_lock
+-- why: Several asks behind a number, locked in the order in which all do so who lock more than one.
+-- takes: ids list, after integer
+-- gives: id text, number integer
+SELECT asks.id, asks.number
+FROM asks
+WHERE asks.id = ANY (CAST(:ids AS TEXT[])) AND asks.number > :after
+ORDER BY asks.number FOR UPDATE;
+
 -- name: ask_at
 -- why: The live ask in a place.
 -- takes: surface text, surface_id text
