@@ -78,6 +78,8 @@ class Application:
         )
         gate = Gate(app, calls, self.rules, answers.once_more)
         app.state.calls, app.state.rules, app.state.gate, app.state.began = calls, self.rules, gate, time.time()
+        # A board that takes no write keeps its probes, of which anybody may ask for many, and nobody else's threads.
+        app.state.probes = anyio.CapacityLimiter(1)
         return gate
 
     async def _end_streams(self, calls: Calls) -> None:
@@ -222,10 +224,11 @@ async def _lines(calls: Calls, after: int, project: str | None) -> AsyncIterator
 
 async def health(request: Request) -> JSONResponse:
     """Whether the board takes writes: it is written to, without being changed."""
-    calls: Calls = request.app.state.calls
+    state = request.app.state
+    calls: Calls = state.calls
     try:
         with anyio.fail_after(PROBE_SECONDS):
-            await anyio.to_thread.run_sync(calls.board.probe, abandon_on_cancel=True)
+            await anyio.to_thread.run_sync(calls.board.probe, abandon_on_cancel=True, limiter=state.probes)
     except TimeoutError:
         return refused(Busy(f"the board took no write within {PROBE_SECONDS:g} s", hint="see who holds its lock"))
     except CoordinateError as error:

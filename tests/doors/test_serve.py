@@ -728,6 +728,13 @@ def look_as_an_operator(server: Server, board: Coordinator, board_url: str) -> N
             locked.execute("BEGIN; LOCK TABLE counters")
         else:
             locked.execute("BEGIN IMMEDIATE")
+        asking = [socket.create_connection(("127.0.0.1", int(server.host.rpartition(":")[2]))) for _ in range(60)]
+        for line in asking:
+            line.sendall(f"GET /healthz HTTP/1.1\r\nHost: {server.host}\r\n\r\n".encode())
+        assert server("GET", "/page.css").status == 200
+        for line in asking:  # who asks a board that takes no write keeps nobody waiting who asks for something else
+            with line, pytest.raises(BlockingIOError):
+                line.recv(1, socket.MSG_DONTWAIT)
         assert server("GET", "/healthz").status == 503
         locked.execute("ROLLBACK")
     finally:
