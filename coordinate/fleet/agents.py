@@ -83,10 +83,9 @@ def list_sessions(
     if after is not None and tx.one("session", id=after) is None:
         raise _unknown(after)
     rows = tx.all(
-        "sessions_list",
+        "sessions_list" if inputs.flag(ended, "ended") else "sessions_open",
         agent=None if of_agent is None else inputs.agent(of_agent, "of_agent"),
         project=None if project is None else inputs.name(project, "project"),
-        all=int(inputs.flag(ended, "ended")),
         after=after,
         limit=inputs.limit(limit),
     )

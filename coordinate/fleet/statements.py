@@ -103,14 +103,11 @@ add(
     "One session that something is granted to: it ends before this, or after it and with what was granted.",
     select(*_SESSION).where(s.id == given_text("id")).with_for_update(read=True),
 )
-add(
-    "sessions_list",
-    "Sessions, the latest sign of life first, with whether each is live; `after` (an id) pages on.",
+_sessions = (
     select(*_SHOWN, and_(s.ended_at.is_(None), _FRESH).label("live"))
     .where(
         optional(s.agent, given_text("agent")),
         optional(s.project, given_text("project")),
-        or_(cast(given_integer("all"), BigInteger) == const(1), s.ended_at.is_(None)),
         optional(
             s.id,
             given_text("after"),
@@ -118,8 +115,15 @@ add(
         ),
     )
     .order_by(s.heartbeat_at.desc(), s.id)
-    .limit(given_integer("limit")),
+    .limit(given_integer("limit"))
 )
+add(
+    "sessions_list",
+    "Sessions, the latest sign of life first, with whether each is live; `after` (an id) pages on.",
+    _sessions,
+)
+# One of its own, since only few of all that ever were go on.
+add("sessions_open", "The same of those that are not over.", _sessions.where(s.ended_at.is_(None)))
 add(
     "sessions_live_count",
     "How many sessions have given a sign of life in their time.",

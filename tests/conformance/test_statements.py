@@ -133,6 +133,7 @@ GIVEN = {
     "to_task": "TASK-8",
     "status": "DONE",
     "needle": None,
+    "after": None,
     "before": None,
     "before_number": None,
     "attempt": 1,
@@ -282,6 +283,23 @@ def test_no_operation_waits_for_the_server_more_often_than_it_must(
             call(board, claim.handle, session)
         said[verb] = " ".join(sent)
     assert said == {verb: expected for verb, (expected, _) in SENT.items()}
+
+
+def test_sessions_that_are_over_are_not_read_to_find_those_that_go_on(
+    board: Coordinator, board_url: str, engine: str
+) -> None:
+    session = board.register(name="alice")
+    run(
+        as_owner(board_url),
+        "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000) INSERT INTO sessions"
+        " (id, agent, ttl_seconds, started_at, heartbeat_at, last_call_at, ended_at) SELECT 's-' || i, agent,"
+        f" ttl_seconds, started_at, heartbeat_at, last_call_at, started_at FROM n, sessions WHERE id = '{session.id}'",
+        "ANALYZE",
+    )
+    text = "\n".join(plan_of(board_url, "sessions_open"))
+    assert "idx_sessions_stale" in text, text
+    assert [each.id for each in board.list_sessions(of_agent="alice")] == [session.id]
+    assert len(board.list_sessions(ended=True, limit=1000)) == 1000
 
 
 def test_a_waiting_look_walks_the_index_too(crowd: str, engine: str) -> None:

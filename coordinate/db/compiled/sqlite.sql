@@ -2753,7 +2753,7 @@ WHERE sessions.id = :id;
 
 -- name: sessions_list
 -- why: Sessions, the latest sign of life first, with whether each is live; `after` (an id) pages on.
--- takes: agent text, project text, all integer, after text, limit integer
+-- takes: agent text, project text, after text, limit integer
 -- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
 --   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text, live
 --   boolean
@@ -2766,12 +2766,35 @@ SELECT sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.projec
     (sessions.ttl_seconds) || ' seconds') >= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS live
 FROM sessions
 WHERE (CAST(:agent AS TEXT) IS NULL OR sessions.agent = :agent) AND (CAST(:project AS TEXT) IS NULL OR sessions.project
-    = :project) AND (CAST(:all AS BIGINT) = 1 OR sessions.ended_at IS NULL) AND (CAST(:after AS TEXT) IS NULL OR
-    sessions.heartbeat_at < (SELECT seen.heartbeat_at
+    = :project) AND (CAST(:after AS TEXT) IS NULL OR sessions.heartbeat_at < (SELECT seen.heartbeat_at
 FROM sessions AS seen
 WHERE seen.id = :after) OR sessions.heartbeat_at = (SELECT seen.heartbeat_at
 FROM sessions AS seen
 WHERE seen.id = :after) AND sessions.id > :after)
+ORDER BY sessions.heartbeat_at DESC, sessions.id
+
+LIMIT :limit;
+
+-- name: sessions_open
+-- why: The same of those that are not over.
+-- takes: agent text, project text, after text, limit integer
+-- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
+--   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text, live
+--   boolean
+SELECT sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.project, sessions.stream, CASE WHEN
+    (strftime('%Y-%m-%dT%H:%M:%fZ', sessions.last_call_at, (1800) || ' seconds') < strftime('%Y-%m-%dT%H:%M:%fZ',
+    'now')) THEN '' ELSE sessions.doing END AS doing, CASE WHEN (strftime('%Y-%m-%dT%H:%M:%fZ', sessions.last_call_at,
+    (1800) || ' seconds') < strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) THEN '' ELSE sessions.detail END AS detail,
+    sessions.ttl_seconds, sessions.started_at, sessions.heartbeat_at, sessions.last_call_at, sessions.ended_at,
+    sessions.end_reason, sessions.ended_at IS NULL AND strftime('%Y-%m-%dT%H:%M:%fZ', sessions.heartbeat_at,
+    (sessions.ttl_seconds) || ' seconds') >= strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS live
+FROM sessions
+WHERE (CAST(:agent AS TEXT) IS NULL OR sessions.agent = :agent) AND (CAST(:project AS TEXT) IS NULL OR sessions.project
+    = :project) AND (CAST(:after AS TEXT) IS NULL OR sessions.heartbeat_at < (SELECT seen.heartbeat_at
+FROM sessions AS seen
+WHERE seen.id = :after) OR sessions.heartbeat_at = (SELECT seen.heartbeat_at
+FROM sessions AS seen
+WHERE seen.id = :after) AND sessions.id > :after) AND sessions.ended_at IS NULL
 ORDER BY sessions.heartbeat_at DESC, sessions.id
 
 LIMIT :limit;
