@@ -341,10 +341,8 @@ def closed(
         agent=agent,
         readers=readers,
     )
-    if row is None:
-        refused = why_not_finished(tx, before.id, readers, response_seq)
-        assert refused is not None
-        raise refused
+    if row is None:  # where nothing is in the way by now, it was a take whose time is just over
+        raise why_not_finished(tx, before.id, readers, response_seq) or held(before)
     record_closed(tx, row, agent)
     return row
 

@@ -134,7 +134,10 @@ def _why_not_done(tx: Tx, before: Row, response_seq: int, reader: str) -> Coordi
                 response_seq=row.response_seq,
             )
         return responses.refuse_open(row)
-    return asks.why_not_finished(tx, row.id, [reader], response_seq) or asks.clarify(row)
+    if (refused := asks.why_not_finished(tx, row.id, [reader], response_seq)) is not None:
+        return refused
+    # Where nothing is in the way by now, it was a take whose time is just over.
+    return asks.clarify(row) if row.response_kind == "clarify" else asks.held(before)
 
 
 def acknowledgement_of(response_seq: int, outcome: str) -> tuple[int, str]:

@@ -450,6 +450,37 @@ def test_a_claim_that_locks_asks_in_another_order_is_noticed(noticed: Noticed) -
     noticed(lambda url: claim_while_an_answer_is_read(url, backwards))
 
 
+@pytest.mark.parametrize("verb", ["withdraw", "acknowledge"])
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_who_is_refused_for_a_take_is_told_so_also_when_it_is_over_by_the_look(board_url: str, verb: str) -> None:
+    """Its time may end between the statement that decides and the look that explains."""
+    given = {"withdraw": {"reason": "done"}, "acknowledge": {"response_seq": 1, "outcome": "done"}}
+    (ask,) = ask_many(board_url, 1, first="word")
+    with arena.setting_up(board_url, "bob") as c:
+        session = c.register(name="bob").id
+        c.pending(agent="alice")
+        c.take(ask=ask, session=session)
+
+    def finish(go: Go) -> tuple[str, str]:
+        one = Tx.one
+
+        def over_by_now(self: Tx, name: str, /, **params: Any) -> Any:
+            if name == "ask_for":
+                self.run("asks_let_go", sessions=[session])
+            return one(self, name, **params)
+
+        Tx.one = over_by_now  # type: ignore[method-assign]
+        with coordinate.connect(board_url, agent="alice") as c:
+            try:
+                getattr(c, verb)(ask=ask, **given[verb])
+            except errors.Held as error:
+                return error.code, error.message
+        return "", ""
+
+    ((code, message),) = arena.run([finish])
+    assert code == "held_by_another" and message.startswith(f"bob acts on {ask}")
+
+
 # --- moves of tasks whose asks share a key ----------------------------------------------------------------------------
 
 
