@@ -72,21 +72,21 @@ def test_the_last_three_are_kept_and_nothing_else_is_removed(board_file: Path) -
     )
 
 
-def test_a_copy_of_a_revision_that_this_program_does_not_know_is_neither_removed_nor_replaced(board_file: Path) -> None:
-    newer = {backup.make(board_file, "7777") for _ in range(2)}
+def test_a_copy_of_a_revision_that_this_program_does_not_know_is_neither_removed_nor_replaced(plain: Path) -> None:
+    newer = {backup.make(plain, "7777") for _ in range(2)}
     for _ in range(4):
-        backup.make(board_file, HEAD)
-    backup.prune(board_file)
-    assert newer == set(board_file.parent.glob("*.backup-7777-*"))
+        backup.make(plain, HEAD)
+    backup.prune(plain)
+    assert newer == set(plain.parent.glob("*.backup-7777-*"))
     assert len(newer) == 2
 
 
-@pytest.mark.parametrize("end", [f"backup-{HEAD}-1", "backup-0001-12", "backup-none-3", f"backup-{HEAD}-failed"])
-def test_a_name_that_an_upgrade_would_take_for_its_own_is_refused(board_file: Path, end: str) -> None:
-    with pytest.raises(errors.InvalidInput) as caught:
-        backup.export(board_file, board_file.with_name(f"{board_file.name}.{end}"))
-    assert caught.value.facts["field"] == "file"
-    assert backups_of(board_file) == []
+def test_a_name_that_an_upgrade_would_take_for_its_own_is_refused(plain: Path) -> None:
+    for end in (f"backup-{HEAD}-1", "backup-0001-12", "backup-none-3", f"backup-{HEAD}-failed"):
+        with pytest.raises(errors.InvalidInput) as caught:
+            backup.export(plain, plain.with_name(f"{plain.name}.{end}"))
+        assert caught.value.facts["field"] == "file"
+    assert backups_of(plain) == []
 
 
 def test_a_backup_is_as_secret_as_the_board(board_file: Path) -> None:

@@ -124,7 +124,7 @@ def _export_again_and_again(board: Path, folder: Path, turn: int) -> None:
 
 
 def test_where_storage_knows_no_links_a_backup_still_replaces_nothing(
-    board_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """vfat, exfat and many network mounts refuse link(2)."""
     mine = tmp_path / "mine.db"
@@ -134,12 +134,12 @@ def test_where_storage_knows_no_links_a_backup_still_replaces_nothing(
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refuse)
-    made = backup.export(board_file, tmp_path / "stick.db")
-    assert rows(made.backup) == rows(str(board_file))
+    made = backup.export(plain, tmp_path / "stick.db")
+    assert rows(made.backup) == rows(str(plain))
     mine.unlink()
     with pytest.raises(errors.NotEmpty, match="appeared meanwhile"):
-        backup.export(board_file, mine)
-    assert {path.name for path in tmp_path.iterdir()} == {board_file.name, "mine.db", "stick.db"}
+        backup.export(plain, mine)
+    assert {path.name for path in tmp_path.iterdir()} == {plain.name, "mine.db", "stick.db"}
     assert mine.read_text() == "mine"
 
 
@@ -396,24 +396,20 @@ def test_storage_that_cannot_carry_the_log_is_said(board_file: Path, monkeypatch
 
 
 def test_a_link_to_a_board_is_judged_by_where_the_board_lies(
-    board_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SQ-05: storage, log and who keeps it; and an upgrade's copy lies beside the board, whatever it was called."""
     (link := tmp_path / "elsewhere" / "link.db").parent.mkdir()
-    link.symlink_to(board_file)
-    with coordinate.connect(board_file, agent="alice") as c, closing(sqlite3.connect(board_file)) as reader:
+    link.symlink_to(plain)
+    with coordinate.connect(plain, agent="alice") as c, closing(sqlite3.connect(plain)) as reader:
         reader.executescript("BEGIN; SELECT count(*) FROM tasks")
         c.dispatch(title="t", role="w")
         assert doctor.examine(str(link)).facts["wal_bytes"] > 0
-    made = migrate.downgrade(str(link), "0001").backup
-    assert made == f"{board_file}.backup-{knowledge.HEAD}-1"
-    migrate.upgrade(str(link))
-    monkeypatch.setattr(dialect, "file_system_of", lambda path: "nfs4" if path.samefile(board_file) else "ext4")
+    monkeypatch.setattr(dialect, "file_system_of", lambda path: "nfs4" if path.samefile(plain) else "ext4")
     assert "nfs4" in examined(str(link))["storage"].said
-    with coordinate.connect(link, agent="alice") as c:
-        c.dispatch(title="t", role="w")
+    assert run(str(plain), "PRAGMA journal_mode") == [("delete",)]
+    assert migrate.downgrade(str(link), "0008").backup == f"{plain}.backup-{knowledge.HEAD}-1"
     assert {path.name for path in link.parent.iterdir()} == {link.name}
-    assert run(str(board_file), "PRAGMA journal_mode") == [("delete",)]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")

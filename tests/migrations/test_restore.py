@@ -22,7 +22,7 @@ import pytest
 
 import coordinate
 from coordinate import errors, service
-from coordinate.db import backup, doctor, migrate, move, server
+from coordinate.db import backup, migrate, move, server
 from coordinate.db.knowledge import HEAD
 from tests.doors.command import Command
 from tests.migrations.catalog import catalog, fill, path_of, rows, run, run_script
@@ -151,57 +151,52 @@ def test_a_board_that_cannot_be_read_is_set_aside_and_numbers_go_on_by_a_wide_ma
         assert c.examine() == []
 
 
-@pytest.mark.parametrize("left", ["nothing", "an empty file", "a new board"])
-def test_where_the_board_was_lost_numbers_go_on_by_a_wide_margin(two_days: tuple[str, Path], left: str) -> None:
+def test_where_the_board_was_lost_numbers_go_on_by_a_wide_margin(two_days: tuple[str, Path]) -> None:
     """Design rule 4.7: what stands there now shows nothing of what the lost one gave out."""
     url, made = two_days
     before = numbers(url)
-    with coordinate.connect(url) as c:
-        (lost,) = [task.handle for task in c.list_tasks(status="IN_PROGRESS").tasks if task.id == "TASK-4"]
-    for beside in ("", "-wal", "-shm"):
-        Path(url + beside).unlink(missing_ok=True)
-    if left == "an empty file":
-        Path(url).touch()
-    if left == "a new board":
-        coordinate.connect(url, create=True).close()
-    assert service.restore(made, url, replace=True).settled.known is False
-    with coordinate.connect(url, agent="alice") as c:
-        go_on(c)
-        after = numbers(url)
-        assert all(after[name] > before[name] + 900 for name in before), (before, after)
-        with pytest.raises(errors.StaleClaim):
-            c.complete(handle=lost)
+    (lost,) = run(url, "SELECT id || '@' || attempt FROM tasks WHERE id = 'TASK-4'")
+    for left in ("nothing", "an empty file", "a new board"):
+        for beside in ("", "-wal", "-shm"):
+            Path(url + beside).unlink(missing_ok=True)
+        if left == "an empty file":
+            Path(url).touch()
+        if left == "a new board":
+            coordinate.connect(url, create=True).close()
+        assert service.restore(made, url, replace=True).settled.known is False
+        with coordinate.connect(url, agent="alice") as c:
+            go_on(c)
+            after = numbers(url)
+            assert all(after[name] > before[name] + 900 for name in before), (left, before, after)
+            with pytest.raises(errors.StaleClaim):
+                c.complete(handle=lost[0])
 
 
-def test_a_restore_takes_no_copy_away_that_was_there_before(two_days: tuple[str, Path]) -> None:
+def test_a_restore_takes_no_copy_away_that_was_there_before(plain: Path) -> None:
     """Least of all the one that it is made from; one that fails leaves none of its own."""
-    url, made = two_days
-    board = Path(url)
-    there = {board.with_name(f"{board.name}.backup-{HEAD}-{end}") for end in (*range(1, 5), "failed")}
+    there = {plain.with_name(f"{plain.name}.backup-{HEAD}-{end}") for end in (*range(1, 5), "failed")}
     for path in there:
-        shutil.copy(made, path)
-    broken = board.with_name(f"{board.name}.backup-{HEAD}-failed")
+        backup.copy(plain, path)
+    broken = plain.with_name(f"{plain.name}.backup-{HEAD}-failed")
     run(str(broken), "DELETE FROM tasks")
     content = broken.read_bytes()
     with pytest.raises(errors.NotABoard, match="without their parent"):
-        service.restore(broken, url, replace=True)
-    told = service.restore(board.with_name(f"{board.name}.backup-{HEAD}-1"), url, replace=True)
-    assert set(board.parent.glob(f"{board.name}.backup-*")) == {*there, Path(str(told.kept))}
+        service.restore(broken, plain, replace=True)
+    told = service.restore(plain.with_name(f"{plain.name}.backup-{HEAD}-1"), plain, replace=True)
+    assert set(plain.parent.glob(f"{plain.name}.backup-*")) == {*there, Path(str(told.kept))}
     assert broken.read_bytes() == content
 
 
-def test_a_linked_board_that_cannot_be_read_is_replaced_where_it_lies(
-    two_days: tuple[str, Path], tmp_path: Path
-) -> None:
+def test_a_linked_board_that_cannot_be_read_is_replaced_where_it_lies(plain: Path, tmp_path: Path) -> None:
     """Whoever names the file itself works on with those who name the link."""
-    url, made = two_days
+    made = backup.export(plain, tmp_path / "backup.db").backup
     (link := tmp_path / "elsewhere" / "link.db").parent.mkdir()
-    link.symlink_to(url)
-    Path(url).write_bytes(b"\xff" * 9_000)
-    assert service.restore(made, link, replace=True).kept == f"{url}.replaced-1"
+    link.symlink_to(plain)
+    plain.write_bytes(b"\xff" * 9_000)
+    assert service.restore(made, link, replace=True).kept == f"{plain}.replaced-1"
     assert link.is_symlink()
-    with coordinate.connect(url, agent="alice") as c:
-        go_on(c)
+    with coordinate.connect(plain, agent="alice") as c:
+        c.dispatch(title="t", role="w")
 
 
 @pytest.mark.parametrize("harm", ["DROP TABLE tasks", "DROP TABLE counters", "DELETE FROM counters"])
@@ -274,9 +269,9 @@ def test_what_is_no_backup_is_refused_and_nothing_changes(board_file: Path, tmp_
 
 
 @pytest.fixture
-def shared_file(board_file: Path) -> Path:
+def shared_file(plain: Path) -> Path:
     """A board beside what another program has: names with spaces, links that lead nowhere, a module of its own."""
-    with closing(sqlite3.connect(board_file)) as other:
+    with closing(sqlite3.connect(plain)) as other:
         other.executescript(
             """
             CREATE VIRTUAL TABLE "orders fts" USING fts5(words);
@@ -292,11 +287,11 @@ def shared_file(board_file: Path) -> Path:
             VALUES ('table', 'places', 'places', 0, 'CREATE VIRTUAL TABLE places USING sea(x)');
             """
         )
-    return board_file
+    return plain
 
 
 def test_what_other_programs_have_in_the_file_comes_back_with_it(shared_file: Path, tmp_path: Path) -> None:
-    """Also what serves searches, and where nobody here knows how; the board is upgraded beside it all."""
+    """Also what serves searches, and where nobody here knows how; migrations run beside it all."""
     url, fresh = str(shared_file), str(tmp_path / "fresh.db")
     looks = (
         """SELECT * FROM "orders fts" WHERE words MATCH 'hello'""",
@@ -310,10 +305,10 @@ def test_what_other_programs_have_in_the_file_comes_back_with_it(shared_file: Pa
         assert service.restore(made, place, replace=True).rows['the "lines" sold'] == 1
         assert [run(place, look) for look in looks] == before
         with coordinate.connect(place, agent="alice") as c:
-            go_on(c)
-    assert doctor.examine(url, deep=True).symptoms == doctor.examine(made, deep=True).symptoms
+            c.dispatch(title="t", role="w")
+    assert migrate.check(url) == []
+    assert run(url, "PRAGMA integrity_check") == [("ok",)]
     migrate.downgrade(url, "0008")
-    migrate.upgrade(url)
     assert run(url, looks[0]) == before[0]
 
 
@@ -398,20 +393,21 @@ def test_a_copy_of_a_moved_board_is_no_backup(board_file: Path, tmp_path: Path) 
     assert {path.name for path in tmp_path.iterdir()} - there <= {"by-hand.db-shm", "by-hand.db-wal"}
 
 
-@pytest.mark.parametrize("harm", ["--undo", "--resume"])
 def test_a_copy_of_a_moved_board_closes_and_opens_nothing_elsewhere(
-    board_file: Path, tmp_path: Path, harm: str
+    plain: Path, sqlite_template: Path, tmp_path: Path
 ) -> None:
     """MV-07: the board is where it moved to, whatever a copy of the old place says; a link to that is no copy."""
-    url, there, copy = str(board_file), str(tmp_path / "there.db"), str(tmp_path / "copy.db")
+    url, copy, there = str(plain), str(tmp_path / "copy.db"), str(shutil.copy(sqlite_template, tmp_path / "there.db"))
     move.move(url, there)
     shutil.copy(url, copy)
     (link := tmp_path / "link.db").symlink_to(url)
-    refused = Command(copy, tmp_path)("db", "restore", copy, "--db", "fresh.db")
-    assert "--undo" not in refused.error["hint"], "that would close the board"
-    told = Command(copy, tmp_path)("db", "move", harm)
-    assert (told.status, told.error["code"]) == (2, "invalid_state")
-    assert url in told.error["error"]
+    with pytest.raises(errors.InvalidState) as refused:
+        service.restore(copy, tmp_path / "fresh.db")
+    assert "--undo" not in refused.value.hint, "that would close the board"
+    with pytest.raises(errors.InvalidState, match=re.escape(f"came from {url}")):
+        move.undo(copy)
+    with pytest.raises(errors.InvalidState, match=re.escape(f"came from {url}")):
+        move.move(copy, None, resume=True)
     with coordinate.connect(there, agent="alice") as c:
         assert move.move(str(link), None, resume=True).state == "moved"
         assert move.undo(str(link)).state == "undone"
@@ -421,15 +417,15 @@ def test_a_copy_of_a_moved_board_closes_and_opens_nothing_elsewhere(
         c.dispatch(title="x", role="w")
 
 
-def test_a_copy_that_was_made_while_a_board_moved_is_opened_alone(board_file: Path, tmp_path: Path) -> None:
+def test_a_copy_that_was_made_while_a_board_moved_is_opened_alone(
+    plain: Path, sqlite_template: Path, tmp_path: Path
+) -> None:
     """MV-07: the mover goes on."""
-    url, there, copy = str(board_file), str(tmp_path / "there.db"), str(tmp_path / "copy.db")
+    url, copy, there = str(plain), str(tmp_path / "copy.db"), str(shutil.copy(sqlite_template, tmp_path / "there.db"))
 
     def meanwhile(what: str, *_: object) -> None:
         if what == "verify" and not Path(copy).exists():
-            shutil.copy(url, copy)
-            if Path(f"{url}-wal").exists():
-                shutil.copy(f"{url}-wal", f"{copy}-wal")
+            backup.copy(plain, Path(copy))
             assert move.undo(copy).state == "undone"
 
     assert move.move(url, there, progress=meanwhile).state == "moved"
