@@ -254,6 +254,8 @@ class _Ends:
                     knowledge.judge(list(standing.revisions), standing.window, standing.database, [])
                 with self.target.transaction(writes=False) as tx:
                     found = self.target.problems() or self._occupied(tx, [row.move] if row is not None else [])
+                    if links := self.target.links_of_others():
+                        found.append(f"has keys of other tables that name rows of the board: {', '.join(links)}")
                 if standing.fence is not None and not standing.at_head:
                     found.append(f"is closed, and of another schema: {self._opens()} opens it first")
                 found += self.target.in_our_way(migrate.makes(self.target.engine.name, standing.revisions[0]))

@@ -111,6 +111,9 @@ class Side(Protocol):
     def fences(self) -> dict[str, bool]:
         """The tables on which something of a fence stands, and whether it refuses every change."""
 
+    def links_of_others(self) -> list[str]:
+        """Other programs' tables with keys that name the board's rows, where it cannot be emptied for those."""
+
     def settle(self) -> None:
         """See that every event has its position. Outside of a transaction, on a fenced board."""
 
@@ -257,6 +260,9 @@ class _Side:
 
     def highest(self, table: Table, column: Column[Any]) -> int:
         return int(self._ask(f"SELECT coalesce(max({column.name}), 0) FROM {table.name}")[0][0])
+
+    def links_of_others(self) -> list[str]:
+        return []
 
     def settle(self) -> None: ...
     def open_feed(self) -> None: ...
@@ -845,6 +851,16 @@ class PostgresSide(_Side):
             [table.name for table in TABLES],
         )
         return int(found[0][0])
+
+    def links_of_others(self) -> list[str]:
+        found = self._ask(
+            "SELECT DISTINCT conrelid::regclass::text FROM pg_constraint k"
+            f" JOIN pg_class t ON t.oid = k.confrelid AND t.relnamespace = {_HOME} AND t.relname = ANY ($1)"
+            " JOIN pg_class o ON o.oid = k.conrelid"
+            f" WHERE k.contype = 'f' AND NOT (o.relnamespace = {_HOME} AND o.relname = ANY ($1)) ORDER BY 1",
+            [*FENCED, "event_feed"],
+        )
+        return [name for (name,) in found]
 
     def empty(self) -> None:
         self.run(f"TRUNCATE {', '.join(table.name for table in TABLES)}, event_feed")

@@ -689,6 +689,18 @@ def test_a_file_where_things_have_odd_names_takes_a_board_and_keeps_them(sqlite_
     assert rows(there, catalog) == found
 
 
+def test_a_place_whose_tables_others_name_is_refused_before_anything_is_closed(sqlite_url: str, pg_url: str) -> None:
+    """It cannot be emptied; the program whose table that is can make its key anew when the board has moved."""
+    coordinate.connect(sqlite_url, create=True).close()
+    migrate.upgrade(pg_url)
+    run(pg_url, 'CREATE TABLE "in voices" (task TEXT REFERENCES tasks (id))')
+    for dry_run in (True, False):
+        with pytest.raises(errors.CannotMove, match='rows of the board: "in voices"'):
+            move.move(sqlite_url, pg_url, dry_run=dry_run)
+    run(pg_url, 'DROP TABLE "in voices"')
+    assert move.move(sqlite_url, pg_url).state == "moved"
+
+
 def test_another_programs_sequence_makes_way(sqlite_url: str, pg_url: str) -> None:
     """The server names the sequence of an id otherwise where its name is taken: nothing is in the way."""
     with coordinate.connect(sqlite_url, agent="alice", create=True) as c:
