@@ -703,6 +703,7 @@ QUESTIONS = {
     "idx_leases_expiry": "Which leases are past?",
     "idx_leases_session": "What does a session hold?",
     "idx_leases_task": "Which leases does a task keep?",
+    "idx_leases_ended": "Which leases did a session have, and how did they end?",
     "idx_leases_lost": "Which leases did a session lose that it was not told of?",
     "idx_tasks_reserved": "What is reserved for an agent?",
     "idx_boards_active": "Which boards of a project are active?",

@@ -62,12 +62,11 @@ def list_leases(
 ) -> list[Lease]:
     """Live leases, the newest first, by kind (`scope`, `lock`), project, holder or task; with `ended` also the past."""
     rows = tx.all(
-        "leases_list",
+        "leases_list" if inputs.flag(ended, "ended") else "leases_live",
         kind=None if kind is None else inputs.one_of(kind, "kind", ("scope", "lock")),
         project=None if project is None else inputs.name(project, "project"),
         agent=None if held_by is None else inputs.agent(held_by, "held_by"),
         task_id=None if task is None else inputs.task_id(task),
-        all=int(inputs.flag(ended, "ended")),
         before=None if before is None else inputs.integer(before, "before", least=0, most=inputs.BIGINT_MAX),
         limit=inputs.limit(limit),
     )

@@ -180,9 +180,10 @@ add(
     .values(ended_at=now(), end_reason=given_text("reason"))
     .returning(*_SESSION),
 )
-_losses_leases = and_(
-    lease.session_id == given_text("id"), lease.release_reason.in_([const("expired"), const("swept")])
-)
+_LOST = lease.release_reason.in_([const("expired"), const("swept")])
+# What is released has a reason; the index of what ended is found by these words alone.
+_ENDED = lease.released_at.is_not(None)
+_losses_leases = and_(lease.session_id == given_text("id"), _LOST, _ENDED)
 _losses_claims = and_(attempts.c.session_id == given_text("id"), attempts.c.outcome == const("expired"))
 # Each loss carries whether it was told: a mark in time would pass over one that is committed late.
 _lost_lease = and_(_losses_leases, lease.told_at.is_(None))
@@ -297,11 +298,12 @@ add(
                 lease.project == given_text("project"),
                 lease.resource == given_text("resource"),
                 lease.session_id == given_text("session"),
+                _ENDED,
             )
             .order_by(lease.id.desc())
             .limit(const(1))
         ),
-        lease.release_reason.in_([const("expired"), const("swept")]),
+        _LOST,
     ),
 )
 

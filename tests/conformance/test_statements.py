@@ -138,15 +138,17 @@ GIVEN = {
     "before_number": None,
     "attempt": 1,
     "result": None,
+    "kind": None,
+    "resource": "l",
 }
 
 
-def plan_of(url: str, name: str) -> list[str]:
+def plan_of(url: str, name: str, **known: str) -> list[str]:
     """The plan of a statement as the engine runs it; on Postgres the generic one, which knows no value."""
     with closing(connect(url)) as connection:
         if not is_postgres(url):
             sql, bind = SQLite(url).binder(Library("sqlite")[name])
-            values = {key: GIVEN[key] for key in Library("sqlite")[name].takes}
+            values = {key: (GIVEN | known)[key] for key in Library("sqlite")[name].takes}
             return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", bind(values))]
         statement = Library("postgresql")[name]
         sql, bind = Postgres(url).binder(statement)
@@ -154,7 +156,7 @@ def plan_of(url: str, name: str) -> list[str]:
         plans = []
         for mode in ("force_generic_plan", "force_custom_plan"):
             connection.execute(f"SET plan_cache_mode = {mode}")
-            values = bind({key: GIVEN[key] for key in statement.takes})
+            values = bind({key: (GIVEN | known)[key] for key in statement.takes})
             shown = ", ".join("NULL" if value is None else f"'{value}'" for value in values)
             asked = f"EXECUTE asked({shown})" if values else "EXECUTE asked"
             plans += [row[0] for row in connection.execute(f"EXPLAIN {asked}")]
@@ -240,6 +242,29 @@ SENT: dict[str, tuple[str, Callable[[Coordinator, str, str], object]]] = {
         lambda c, held, run: c.next_events(consumer="reader"),
     ),
 }
+
+
+# 5,000 leases that ended, of 100 sessions; behind them, one that lives.
+ENDED = (
+    "INSERT INTO agents (name, kind, created_at) VALUES ('alice', 'agent', {now})",
+    """INSERT INTO sessions (id, agent, project, ttl_seconds, started_at, heartbeat_at, last_call_at)
+       WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 99)
+       SELECT 's' || i, 'alice', 'default', 600, {now}, {now}, {now} FROM n""",
+    """INSERT INTO leases (kind, resource, agent, session_id, fence, ttl_seconds, acquired_at, expires_at, released_at,
+                           release_reason)
+       WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5001)
+       SELECT CASE WHEN i % 2 = 0 THEN 'lock' ELSE 'scope' END, 'r' || i, 'alice', 's' || (i % 100), i, 900, {now},
+              {later}, CASE WHEN i < 5001 THEN {now} END, CASE WHEN i < 5001 THEN 'released' END FROM n""",
+    "ANALYZE",
+)
+
+
+@pytest.mark.parametrize("name", ["leases_live", "lock_lost", "session_losses_leases"])
+def test_what_ended_long_ago_is_not_read_again(board_url: str, engine: str, name: str) -> None:
+    run(as_owner(board_url), *(statement.format(**TIMES[engine]) for statement in ENDED))
+    text = "\n".join(plan_of(board_url, name, id="s1", session="s1"))
+    assert re.search(r"\bidx_leases_", text), text
+    assert not re.search(r"Seq Scan on leases|SCAN leases(?! USING INDEX idx_)|Backward using pk_leases", text), text
 
 
 @pytest.mark.parametrize("engine", ["postgresql"], indirect=True)

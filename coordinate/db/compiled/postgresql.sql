@@ -683,23 +683,37 @@ ORDER BY leases.id DESC
 LIMIT :limit;
 
 -- name: leases_list
--- why: Leases by kind, holder or project; the live ones, or all; `before` (an id) pages back.
--- takes: kind text, project text, agent text, task_id text, all integer, before integer, limit integer
+-- why: Leases by kind, holder or project, live or over; `before` (an id) pages back.
+-- takes: kind text, project text, agent text, task_id text, before integer, limit integer
 -- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
 --   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
---   instant, expires_at instant, released_at instant, release_reason text, told_at instant, live boolean
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
 SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
-    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason,
-    leases.told_at, leases.released_at IS NULL AND (leases.expires_at IS NULL OR leases.expires_at > (SELECT
-    date_trunc('milliseconds', clock_timestamp()))) AS live
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
 FROM leases
 WHERE (CAST(:kind AS TEXT) IS NULL OR leases.kind = :kind) AND (CAST(:project AS TEXT) IS NULL OR leases.project =
     :project) AND (CAST(:agent AS TEXT) IS NULL OR leases.agent = :agent) AND (CAST(:task_id AS TEXT) IS NULL OR
-    leases.task_id = :task_id) AND (CAST(:all AS BIGINT) = 1 OR leases.released_at IS NULL AND (leases.expires_at IS
-    NULL OR leases.expires_at > (SELECT date_trunc('milliseconds', clock_timestamp())))) AND (CAST(:before AS BIGINT) IS
-    NULL OR leases.id < :before)
+    leases.task_id = :task_id) AND (CAST(:before AS BIGINT) IS NULL OR leases.id < :before)
 ORDER BY leases.id DESC
+
+LIMIT :limit;
+
+-- name: leases_live
+-- why: The live ones of these.
+-- takes: kind text, project text, agent text, task_id text, before integer, limit integer
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
+FROM leases
+WHERE (CAST(:kind AS TEXT) IS NULL OR leases.kind = :kind) AND (CAST(:project AS TEXT) IS NULL OR leases.project =
+    :project) AND (CAST(:agent AS TEXT) IS NULL OR leases.agent = :agent) AND (CAST(:task_id AS TEXT) IS NULL OR
+    leases.task_id = :task_id) AND (CAST(:before AS BIGINT) IS NULL OR leases.id < :before) AND leases.released_at IS
+    NULL AND (leases.expires_at IS NULL OR leases.expires_at > (SELECT date_trunc('milliseconds', clock_timestamp())))
+ORDER BY leases.id + 0 DESC
 
 LIMIT :limit;
 
@@ -3255,8 +3269,8 @@ WHERE tasks.status = 'IN_PROGRESS' AND tasks.session_id = :id AND tasks.lease_un
     make_interval(secs => CAST(tasks.lease_seconds / CAST(2 AS NUMERIC) AS DOUBLE PRECISION))))) AS renew, (EXISTS
     (SELECT leases.id
 FROM leases
-WHERE leases.session_id = :id AND leases.release_reason IN ('expired', 'swept') AND leases.told_at IS NULL)) OR (EXISTS
-    (SELECT attempts.attempt
+WHERE leases.session_id = :id AND leases.release_reason IN ('expired', 'swept') AND leases.released_at IS NOT NULL AND
+    leases.told_at IS NULL)) OR (EXISTS (SELECT attempts.attempt
 FROM attempts
 WHERE attempts.session_id = :id AND attempts.outcome = 'expired' AND attempts.told_at IS NULL)) AS lost
 FROM sessions
@@ -3336,7 +3350,8 @@ RETURNING tasks.id, tasks.lease_until, tasks.scoped;
 UPDATE leases SET told_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
 WHERE leases.id IN (SELECT leases.id
 FROM leases
-WHERE leases.session_id = :id AND leases.release_reason IN ('expired', 'swept') AND leases.told_at IS NULL
+WHERE leases.session_id = :id AND leases.release_reason IN ('expired', 'swept') AND leases.released_at IS NOT NULL AND
+    leases.told_at IS NULL
 ORDER BY leases.id
 
 LIMIT :limit) AND leases.told_at IS NULL
@@ -3362,7 +3377,7 @@ SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, l
     leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
     leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
 FROM leases
-WHERE leases.session_id = :id AND leases.release_reason IN ('expired', 'swept')
+WHERE leases.session_id = :id AND leases.release_reason IN ('expired', 'swept') AND leases.released_at IS NOT NULL
 ORDER BY leases.id DESC
 
 LIMIT :limit;
@@ -3387,7 +3402,7 @@ FROM leases
 WHERE leases.id IN (SELECT leases.id
 FROM leases
 WHERE leases.kind = 'lock' AND leases.project = :project AND leases.resource = :resource AND leases.session_id =
-    :session
+    :session AND leases.released_at IS NOT NULL
 ORDER BY leases.id DESC
 
 LIMIT 1) AND leases.release_reason IN ('expired', 'swept');
