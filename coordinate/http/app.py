@@ -36,6 +36,7 @@ from coordinate.http.gate import (
 )
 from coordinate.http.page import answers, deeds, views
 from coordinate.http.seats import Seats
+from coordinate.http.transports import Shares
 from coordinate.mcp.calls import Calls
 from coordinate.mcp.server import make_server
 from coordinate.records import Token, as_json
@@ -72,7 +73,7 @@ class Application:
                 tasks.cancel_scope.cancel()
 
         app = Starlette(
-            routes=[Route("/mcp", StreamableHTTPASGIApp(mcp)), *routes()],
+            routes=[Route("/mcp", Shares(StreamableHTTPASGIApp(mcp))), *routes()],
             lifespan=running,
             exception_handlers={404: nowhere, 405: otherwise, Refused: turned_away},
         )
