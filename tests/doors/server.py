@@ -5,13 +5,16 @@ from __future__ import annotations
 import http.client
 import json
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import anyio
+
 from coordinate import Coordinator
+from coordinate.http.app import Application
 from tests.doors.command import Command
 
 
@@ -106,3 +109,43 @@ def serving(board: Coordinator, url: str, folder: Path, *options: str, within: s
     finally:
         server.process.kill()
         server.process.communicate()
+
+
+@asynccontextmanager
+async def within(app: Application) -> AsyncIterator[Callable[..., Awaitable[Reply]]]:
+    """The application in this process, where a test can make its limits small; it is asked as a server is."""
+    began, over = anyio.Event(), anyio.Event()
+
+    async def live() -> dict[str, str]:
+        if not began.is_set():
+            return {"type": "lifespan.startup"}
+        await over.wait()
+        return {"type": "lifespan.shutdown"}
+
+    async def lived(message: Any) -> None:
+        began.set()
+
+    async def ask(method: str, path: str, body: Any = None, *, token: str, **headers: str) -> Reply:
+        raw, told = b"" if body is None else json.dumps(body).encode(), []
+        shown = {"Host": "here", "Authorization": f"Bearer {token}", "Content-Length": str(len(raw)), **headers}
+        shown = {"Content-Type": "application/json", **shown}
+        given = [{"type": "http.request", "body": raw}]
+
+        async def receive() -> Any:
+            return given.pop() if given else await anyio.sleep_forever()
+
+        async def send(message: Any) -> None:
+            told.append(message)
+
+        at, _, query = path.partition("?")
+        scope = {"type": "http", "method": method, "path": at, "raw_path": at.encode(), "query_string": query.encode()}
+        scope["headers"] = [(name.lower().encode(), value.encode()) for name, value in shown.items()]
+        await app({**scope, "root_path": "", "scheme": "http"}, receive, send)
+        found = {name.decode(): value.decode() for name, value in told[0]["headers"]}
+        return Reply(told[0]["status"], found, b"".join(each.get("body", b"") for each in told))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(app, {"type": "lifespan"}, live, lived)
+        await began.wait()
+        yield ask
+        over.set()

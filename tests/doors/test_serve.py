@@ -14,8 +14,8 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -34,7 +34,7 @@ from coordinate.operations import operations
 from tests.clock import age
 from tests.doors.client import ERAS, Agent, Refused, over_http, run
 from tests.doors.command import Command
-from tests.doors.server import Server, serving
+from tests.doors.server import Server, serving, within
 from tests.tables import connect, dump, is_postgres
 from tests.tables import run as run_on
 
@@ -544,6 +544,9 @@ def test_two_tokens_of_one_agent_are_two_holders_also_under_one_name(server: Ser
     assert len(board.list_sessions()) == 2
 
 
+BOTH = "application/json, text/event-stream"
+
+
 @ON_A_FILE
 def test_a_token_that_begins_one_session_after_another_ends_its_own(
     board: Coordinator, monkeypatch: pytest.MonkeyPatch
@@ -552,63 +555,27 @@ def test_a_token_that_begins_one_session_after_another_ends_its_own(
     monkeypatch.setattr(transports, "OF_ONE_MAX", 2)
     mine, other = (board.create_token(name=name, role="worker").secret for name in ("alice", "bob"))
 
+    me = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+
     async def crowd() -> None:
-        async with within(Application(board, Rules(frozenset({"here"})))) as ask:
-            _, others = await ask(other, "initialize")
-            _, first = await ask(mine, "initialize")
-            _, second = await ask(mine, "initialize")
-            assert (await ask(mine, "ping", first))[0] == 200
-            _, third = await ask(mine, "initialize")
-            for status, session in ((200, first), (404, second), (200, third), (404, others)):
-                assert (await ask(mine, "ping", session))[0] == status
-            assert (await ask(other, "ping", others))[0] == 200
+        async with within(Application(board, Rules(frozenset({"here"})))) as server:
+
+            async def begin(secret: str) -> str:
+                body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": me}
+                return (await server("POST", "/mcp", body, token=secret, Accept=BOTH)).headers["mcp-session-id"]
+
+            async def lives(secret: str, session: str) -> bool:
+                body = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+                shown = {"token": secret, "Accept": BOTH, "Mcp-Session-Id": session}
+                return (await server("POST", "/mcp", body, **shown)).status == 200
+
+            others, first, second = await begin(other), await begin(mine), await begin(mine)
+            assert await lives(mine, first)
+            third = await begin(mine)
+            assert [await lives(mine, each) for each in (first, second, third, others)] == [True, False, True, False]
+            assert await lives(other, others)
 
     anyio.run(crowd)
-
-
-@asynccontextmanager
-async def within(app: Application) -> AsyncIterator[Callable[..., Awaitable[tuple[int, str | None]]]]:
-    """The application without a server around it: how to ask it by MCP, for the status and the session told."""
-    began, over = anyio.Event(), anyio.Event()
-    lives = iter(("lifespan.startup", "lifespan.shutdown"))
-
-    async def live() -> dict[str, str]:
-        if began.is_set():
-            await over.wait()
-        return {"type": next(lives)}
-
-    async def lived(message: Any) -> None:
-        began.set()
-
-    async def ask(secret: str, method: str, session: str | None = None) -> tuple[int, str | None]:
-        me = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
-        body = {"jsonrpc": "2.0", "id": 1, "method": method} | ({"params": me} if session is None else {})
-        raw, told = json.dumps(body).encode(), []
-        said = {"host": "here", "authorization": f"Bearer {secret}", "content-type": "application/json"}
-        said |= {"accept": "application/json, text/event-stream", "content-length": str(len(raw))}
-        said |= {"mcp-session-id": session} if session else {}
-        given = iter((raw,))
-
-        async def receive() -> dict[str, Any]:
-            for part in given:
-                return {"type": "http.request", "body": part}
-            await anyio.sleep_forever()
-            raise AssertionError
-
-        async def send(message: Any) -> None:
-            told.append(message)
-
-        scope = {"type": "http", "method": "POST", "path": "/mcp", "raw_path": b"/mcp", "query_string": b""}
-        scope |= {"headers": [(name.encode(), value.encode()) for name, value in said.items()], "root_path": ""}
-        await app(scope, receive, send)
-        found = {name.decode(): value.decode() for name, value in told[0]["headers"]}
-        return told[0]["status"], found.get("mcp-session-id")
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(app, {"type": "lifespan"}, live, lived)
-        await began.wait()
-        yield ask
-        over.set()
 
 
 # --- the log as it grows ----------------------------------------------------------------------------------------------

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
@@ -34,6 +35,8 @@ PEOPLE_MAX = 200
 SESSIONS_SHOWN = 3
 DRAWN_MAX = 1_000
 PAGE = 50
+
+R = TypeVar("R")
 
 
 def routes() -> list[BaseRoute]:
@@ -101,8 +104,9 @@ def _said_by(board: Coordinator, name: str, project: str | None, before: int | N
 
 def _asleep(board: Coordinator, project: str | None, after: int | None) -> Values:
     """What a person put off; and where the next page begins."""
-    found = board.list_asks(snoozed=True, project=project, after=after or 0, limit=PAGE)
-    return {"asleep": found, "more_asleep": found[-1].number if len(found) == PAGE else None}
+    found = board.list_asks(snoozed=True, project=project, after=after or 0, limit=PAGE + 1)
+    asleep, more = _page(found, PAGE, lambda last: last.number)
+    return {"asleep": asleep, "more_asleep": more}
 
 
 def _reviews(board: Coordinator, request: Request, project: str | None, approvals: set[str]) -> Values:
@@ -121,14 +125,14 @@ def asks(board: Coordinator, request: Request) -> Values:
     """All asks, the latest first, or those whose words hold a text."""
     query, project, state = asked(request, "q"), asked(request, "project"), asked(request, "state")
     if query is not None:
-        found = board.list_asks(query=query, project=project, after=number(request, "after") or 0, limit=PAGE)
-        more = found[-1].number if len(found) == PAGE else None
-        return {"asks": found, "query": query, "state": None, "more": more and ("after", more)}
+        found = board.list_asks(query=query, project=project, after=number(request, "after") or 0, limit=PAGE + 1)
+        page, more = _page(found, PAGE, lambda last: last.number)
+        return {"asks": page, "query": query, "state": None, "more": more and ("after", more)}
     before = number(request, "before")
     before = inputs.BIGINT_MAX if before is None else before
-    found = board.list_asks(state=state, project=project, before=before, limit=PAGE)
-    more = found[-1].number if len(found) == PAGE else None
-    return {"asks": found, "query": None, "state": state, "more": more and ("before", more)}
+    found = board.list_asks(state=state, project=project, before=before, limit=PAGE + 1)
+    page, more = _page(found, PAGE, lambda last: last.number)
+    return {"asks": page, "query": None, "state": state, "more": more and ("before", more)}
 
 
 def ask(board: Coordinator, request: Request) -> Values:
@@ -142,8 +146,9 @@ def boards(board: Coordinator, request: Request) -> Values:
     """Boards with their progress, the latest change first."""
     archived = asked(request, "archived") is not None
     project, after = asked(request, "project"), asked(request, "after")
-    found = board.board_list(project=project, archived=archived, after=after, limit=PAGE)
-    return {"boards": found, "archived": archived, "more": found[-1].board.id if len(found) == PAGE else None}
+    found = board.board_list(project=project, archived=archived, after=after, limit=PAGE + 1)
+    page, more = _page(found, PAGE, lambda last: last.board.id)
+    return {"boards": page, "archived": archived, "more": more}
 
 
 def one_board(board: Coordinator, request: Request) -> Values:
@@ -169,9 +174,10 @@ def tasks(board: Coordinator, request: Request) -> Values:
                 project=project,
                 query=query,
                 after=after,
-                limit=limit,
+                limit=limit + 1,
             )
-            column: Values = {"tasks": found, "more": found[-1].id if len(found) == limit else None}
+            ended, more = _page(found, limit, lambda last: last.id)
+            column: Values = {"tasks": ended, "more": more}
         else:
             page = board.list_tasks(
                 status=each,
@@ -221,19 +227,21 @@ def who(board: Coordinator, request: Request) -> Values:
     project = asked(request, "project")
     before, after, trees_before = number(request, "before"), asked(request, "after"), number(request, "trees_before")
     held = board.list_tasks(status=IN_PROGRESS, project=project, limit=PEOPLE_MAX)
-    leases = board.list_leases(project=project, before=before, limit=PEOPLE_MAX)
+    holds = board.list_leases(project=project, before=before, limit=PEOPLE_MAX + 1)
+    leases, more_leases = _page(holds, PEOPLE_MAX, lambda last: last.id)
     sessions = board.list_sessions(project=project, limit=PEOPLE_MAX)
-    trees = board.list_worktrees(project=project, before=trees_before, limit=PAGE)
-    agents = board.list_agents(after=after, limit=PAGE)
+    found = board.list_worktrees(project=project, before=trees_before, limit=PAGE + 1)
+    trees, more_trees = _page(found, PAGE, lambda last: last.id)
+    agents, more_agents = _page(board.list_agents(after=after, limit=PAGE + 1), PAGE, lambda last: last.name)
     return {
         "people": _people(sessions, held.tasks, leases),
         "more_people": len(sessions) == PEOPLE_MAX or held.next is not None,
         "leases": leases,
-        "more_leases": leases[-1].id if len(leases) == PEOPLE_MAX else None,
+        "more_leases": more_leases,
         "worktrees": trees,
-        "more_worktrees": trees[-1].id if len(trees) == PAGE else None,
+        "more_worktrees": more_trees,
         "agents": agents,
-        "more_agents": agents[-1].name if len(agents) == PAGE else None,
+        "more_agents": more_agents,
     }
 
 
@@ -263,7 +271,9 @@ def log(board: Coordinator, request: Request) -> Values:
     before, project = number(request, "before"), filters["project"]
     if filters["q"] is not None:
         kinds = None if filters["kind"] is None else [filters["kind"]]
-        found = board.search_events(query=filters["q"], event_types=kinds, project=project, before=before, limit=PAGE)
+        found = board.search_events(
+            query=filters["q"], event_types=kinds, project=project, before=before, limit=PAGE + 1
+        )
     else:
         found = board.list_events(
             event_type=filters["kind"],
@@ -271,10 +281,10 @@ def log(board: Coordinator, request: Request) -> Values:
             by_agent=filters["agent"],
             project=project,
             before=before,
-            limit=PAGE,
+            limit=PAGE + 1,
         )[::-1]
-    more = found[-1].id if len(found) == PAGE else None
-    return {"events": found, "said": _said(board, found), "filters": filters, "more": more}
+    page, more = _page(found, PAGE, lambda last: last.id)
+    return {"events": page, "said": _said(board, page), "filters": filters, "more": more}
 
 
 def _said(board: Coordinator, events: Sequence[Event]) -> dict[tuple[str, str], records.Response]:
@@ -297,6 +307,11 @@ def figures(board: Coordinator, request: Request) -> Values:
     finished = board.list_finished(project=project, limit=DRAWN_MAX)
     effort = board.effort(project=project, days=days)
     return {"charts": charts.charts(status, finished, effort, board.now()), "status": status, "days": days}
+
+
+def _page(found: Sequence[R], most: int, mark: Callable[[R], str | int | None]) -> tuple[Sequence[R], str | int | None]:
+    """Of what was looked for, one more than a page holds, the page; and where the next one begins, if there is one."""
+    return found[:most], mark(found[most - 1]) if len(found) > most else None
 
 
 front = shown("needs_you.html", needs_you)
