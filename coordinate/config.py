@@ -160,7 +160,7 @@ def patience(place: Place | None) -> float:
     value, named = _setting(place, "busy_seconds", "COORDINATE_BUSY_SECONDS", 30)
     try:
         seconds = -1.0 if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         seconds = -1.0
     if not 0 <= seconds <= 3600:
         raise _no_setting("busy_seconds", named, "a number of seconds from 0 to 3600", value, 30)
@@ -193,8 +193,10 @@ def _setting(place: Place | None, name: str, variable: str, usual: Any) -> tuple
 
 
 def _no_setting(name: str, named: str, wanted: str, value: Any, usual: Any) -> errors.InvalidInput:
+    from coordinate import inputs
+
     return errors.InvalidInput(
-        f"{named} must be {wanted}, not {value!r:.100}",
+        f"{named} must be {wanted}, not {inputs.short(value)}",
         hint=f"put it right, or leave it out: it is {usual} then",
         field=name,
     )
@@ -270,7 +272,7 @@ def _settings(folder: Path) -> dict[str, Any]:
         ) from None
     if not isinstance(settings.get("db", ""), str):
         raise errors.InvalidInput(
-            f"db in {path} must be text, not {settings['db']!r}",
+            f"db in {path} must be text, not {type(settings['db']).__name__}",
             hint='write a path or an address in quotes: db = "board.db"',
             field="db",
         )

@@ -178,7 +178,7 @@ def integer(value: object, field: str, *, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise refuse(field, f"{field} must be a whole number, not {_kind(value)}")
     if not least <= value <= most:
-        raise refuse(field, f"{field} must be from {least} to {most}, not {_short(value)}", least=least, most=most)
+        raise refuse(field, f"{field} must be from {least} to {most}, not {short(value)}", least=least, most=most)
     return value
 
 
@@ -216,7 +216,7 @@ def duration(value: str, field: str) -> int:
         return int(value)
     if found := re.fullmatch(_DURATION, value):
         return int(found.group(1)) * _UNITS[found.group(2)]
-    raise refuse(field, f"{field} must be a duration such as 90s, 10m, 2h or 3d, not {_short(value)}")
+    raise refuse(field, f"{field} must be a duration such as 90s, 10m, 2h or 3d, not {short(value)}")
 
 
 def instant(value: object, field: str) -> datetime:
@@ -240,7 +240,7 @@ def parse_instant(value: str, field: str) -> datetime:
         parsed = datetime.fromisoformat(value)
     except ValueError:
         raise refuse(
-            field, f"{field} is not a date and time: {_short(value)}", hint="write it as 2030-01-31T12:00:00Z"
+            field, f"{field} is not a date and time: {short(value)}", hint="write it as 2030-01-31T12:00:00Z"
         ) from None
     return instant(parsed, field)
 
@@ -249,7 +249,7 @@ def task_id(value: object, field: str = "task_id") -> str:
     """`TASK-12`, also typed in lower case."""
     if isinstance(value, str) and (found := re.fullmatch(_TASK_ID, value.strip().upper())):
         return found.group()
-    raise refuse(field, f"not a task id: {_short(value)}", hint="a task id looks like TASK-12")
+    raise refuse(field, f"not a task id: {short(value)}", hint="a task id looks like TASK-12")
 
 
 def task_number(value: str) -> int:
@@ -281,7 +281,7 @@ def _id(value: object, field: str, shape: str, hint: str) -> str:
         raise refuse(field, f"{field} is an id, not {_kind(value)}", hint=f"give its id: {known}")
     if isinstance(value, str) and (found := re.fullmatch(shape, value.strip().upper())):
         return found.group()
-    raise refuse(field, f"{field} is no such id: {_short(value)}", hint=hint)
+    raise refuse(field, f"{field} is no such id: {short(value)}", hint=hint)
 
 
 def handle(value: object) -> tuple[str, int | None]:
@@ -293,7 +293,7 @@ def handle(value: object) -> tuple[str, int | None]:
             return found.group(1), int(found.group(2))
         if found := re.fullmatch(_TASK_ID, shown):
             return found.group(), None
-    raise refuse("handle", f"not a claim handle: {_short(value)}", hint="a claim handle looks like TASK-12@3")
+    raise refuse("handle", f"not a claim handle: {short(value)}", hint="a claim handle looks like TASK-12@3")
 
 
 def payload(value: object) -> Json:
@@ -351,7 +351,7 @@ def one_of(value: object, field: str, allowed: tuple[str, ...]) -> str:
     if value is None:
         raise missing(field, f"{field} is missing: it is one of {', '.join(allowed)}")
     if not isinstance(value, str) or value not in allowed:
-        raise refuse(field, f"{field} must be one of {', '.join(allowed)}, not {_short(value)}")
+        raise refuse(field, f"{field} must be one of {', '.join(allowed)}, not {short(value)}")
     return value
 
 
@@ -374,7 +374,9 @@ def _kind(value: object) -> str:
     return "nothing" if value is None else type(value).__name__
 
 
-def _short(value: object) -> str:
+def short(value: object) -> str:
     """What was given, safe to print and never long."""
+    if isinstance(value, int) and value.bit_length() > 1_000:  # Python itself prints none of more than 4,300 digits
+        return "a number of hundreds of digits"
     shown = repr(value)
     return shown if len(shown) <= 60 else shown[:57] + "..."

@@ -6,6 +6,7 @@ The story and the progress bar go to stderr, the verdict as JSON to stdout.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import textwrap
 from dataclasses import replace
@@ -165,7 +166,7 @@ def _say(text: str) -> None:
 
 def _columns() -> int:
     """The width of the terminal that stderr is, which need not be the one of stdout."""
-    if (said := os.environ.get("COLUMNS", "")).isdigit() and int(said):
+    if re.fullmatch("[1-9][0-9]{0,3}", said := os.environ.get("COLUMNS", "")):
         return int(said)
     try:
         return os.get_terminal_size(sys.stderr.fileno()).columns or 80

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from coordinate import errors
 from coordinate.cli.declared import DURATION, Kind, argument, choice, command, option
-from coordinate.cli.shared import BadUsage, Call, Exit, given, one_text
+from coordinate.cli.shared import BadUsage, Call, Exit, as_path, given, one_text
 
 if TYPE_CHECKING:
     from coordinate.records import Event, EventBatch
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 # A command that fails on an event is given it so often before the tail stops, with a pause between.
 EXEC_TRIES = 3
 EXEC_PAUSE_SECONDS = 1.0
+# A tail looks no more often: each look asks the database, and a consumer's writes.
+INTERVAL_SECONDS = 0.05
 
 project_option = choice("--project", help="Only events of this project.")
 limit_option = option("--limit", type=int, help="At most so many; 0 means the default.")
@@ -149,7 +151,7 @@ def emit(call: Call, event_type: str, payload: str | None, ttl: int | None, keep
 
 
 class _Interval(Kind):
-    """`500ms`, `2s` or seconds, as seconds."""
+    """`500ms`, `2s` or seconds, as seconds; not so little that to look is all that is done."""
 
     name = "interval"
 
@@ -157,12 +159,17 @@ class _Interval(Kind):
         number, unit = (text[:-2], 1000) if text.endswith("ms") else (text.removesuffix("s"), 1)
         if not number.isascii() or not number.isdigit() or len(number) > 6:
             raise errors.InvalidInput(f"{field} looks like 500ms or 2s", field=field)
+        if int(number) / unit < INTERVAL_SECONDS:
+            raise errors.InvalidInput(f"{field} is at least 50ms, not {text}", field=field)
         return int(number) / unit
+
+
+INTERVAL = _Interval()
 
 
 @command("tail", example="coordinate events tail --from-start --project api")
 @option("--from-start", is_flag=True, help="Begin with the oldest event, not with the next.")
-@option("--interval", type=_Interval(), default="500ms", help="Look at least so often: 500ms, 2s.")
+@option("--interval", type=INTERVAL, default="500ms", help="Look at least so often: 500ms, 2s; 50ms or more.")
 @option("--consumer", metavar="NAME", help="Go on where this consumer was; acknowledge what was printed.")
 @option("--exec", "program", metavar="CMD", help="With --consumer: run CMD for each event, JSON on its stdin.")
 @not_by_option
@@ -181,7 +188,8 @@ def tail(
     fails is tried three times; then the tail stops with CMD's exit status, and the next one begins with that event.
     CMD is run without a shell; its output goes to stderr.
     """
-    if program is not None and (consumer is None or not shlex.split(program)):
+    words = None if program is None else _words(program)
+    if words is not None and (consumer is None or not words):
         raise BadUsage("--exec needs --consumer, and a command to run")
     with call.board() as board:
         try:
@@ -189,10 +197,17 @@ def tail(
                 _follow(call, board, from_start, interval, filters)
             else:
                 wanted = {"consumer": consumer, "from_start": from_start, **given(**filters)}
-                deal = _printed(call) if program is None else _executed(shlex.split(program))
+                deal = _printed(call) if words is None else _executed(words)
                 raise Exit(_consume(call, board, interval, wanted, deal))
         except KeyboardInterrupt:
             return
+
+
+def _words(program: str) -> list[str]:
+    try:
+        return [as_path(word) for word in shlex.split(program)]
+    except ValueError as error:  # a quote that does not end
+        raise BadUsage(f"--exec is no command: {error}") from None
 
 
 def _follow(call: Call, board: Coordinator, from_start: bool, interval: float, filters: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import click
 
 from coordinate import git
 from coordinate.cli.declared import OneOf, command, option
-from coordinate.cli.shared import Call
+from coordinate.cli.shared import BadUsage, Call
 
 PROFILES = ("worker", "reviewer", "manager", "all")
 
@@ -49,6 +50,8 @@ def serve(call: Call, host: str, port: int, names: tuple[str, ...], https: bool,
     The answer, printed when it listens, says where, and on this machine holds a link that signs a browser in. It
     delivers the webhooks of config.toml along the way.
     """
+    if not math.isfinite(rate):
+        raise BadUsage("--rate is a number of requests a second")
     _need("mcp", "starlette", "uvicorn", "jinja2")
     from coordinate import config, webhooks
     from coordinate.http.serve import serve as run

@@ -81,6 +81,7 @@ def upgrade(target: str, revision: str = "head", *, last: Callable[[Any], None] 
         config.attributes["last"] = last
         command.upgrade(config, revision)
 
+    _refuse_what_names_none(revision)
     standing = current(target, missing_ok=True)
     if standing.at_head and revision in ("head", knowledge.HEAD):
         return Upgraded(standing.database, knowledge.HEAD, knowledge.HEAD, None, standing.fence)
@@ -91,6 +92,7 @@ def upgrade(target: str, revision: str = "head", *, last: Callable[[Any], None] 
 
 def downgrade(target: str, revision: str) -> Upgraded:
     """Take a database back to an older revision (`base`: no board at all); each migration says what is lost."""
+    _refuse_what_names_none(revision)
     return _moved(target, current(target), lambda config: command.downgrade(config, revision))
 
 
@@ -196,6 +198,7 @@ def history() -> list[dict[str, str]]:
 
 def sql(engine: str, revisions: str = "base:head", *, down: bool = False) -> str:
     """The migrations as plain SQL for `sqlite` or `postgresql`, without any database."""
+    _refuse_what_names_none(revisions)
     order = {name: number for number, name in enumerate(("base", *knowledge.REVISIONS))} | {"head": knowledge.NUMBER}
     start, _, end = revisions.partition(":")
     if start in order and end in order and start != end and (order[start] > order[end]) != down:
@@ -212,6 +215,14 @@ def sql(engine: str, revisions: str = "base:head", *, down: bool = False) -> str
             hint = "FROM:TO are revisions, as `coordinate db history` lists them; --engine names the engine"
             raise errors.InvalidInput(f"the migrations refuse: {error}", hint=hint, field="revision") from None
     return out.getvalue()
+
+
+def _refuse_what_names_none(revisions: str) -> None:
+    """Alembic takes some of these for a fault of its own."""
+    if not re.fullmatch(r"[\w+-]+(:[\w+-]+)?", revisions):
+        raise errors.InvalidInput(
+            f"{revisions!r:.100} is no revision", hint="`coordinate db history` lists them", field="revision"
+        )
 
 
 def makes(engine: str, revision: str) -> set[str]:

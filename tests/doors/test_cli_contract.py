@@ -12,6 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from coordinate import __main__
 from coordinate.cli.root import root
 from tests.clock import age
 from tests.doors.command import Command
@@ -625,3 +626,49 @@ def test_version_and_completion(here: Command) -> None:
         assert "_COORDINATE_COMPLETE" in here("completion", shell).out
     offered = here(COMP_WORDS="coordinate task cl", COMP_CWORD="2", _COORDINATE_COMPLETE="bash_complete").out
     assert [line.partition(",")[2] for line in offered.splitlines()] == ["claim-next", "claim", "claim-review"]
+
+
+# --- what is out of all bounds ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "setting", "busy"),
+    [
+        ("status", f"busy_seconds = {'9' * 400}", ""),
+        ("status", f"busy_seconds = 0x{'f' * 5_000}", ""),
+        ("status", "busy_seconds = nan", ""),
+        ("status", f"db = 0x{'f' * 5_000}", ""),
+        ("webhook list", f"[webhooks.a]\nurl='http://h/'\nsecret_file='key'\ngive_up_seconds=0x{'f' * 5_000}", ""),
+        ("status", "", "9" * 5_000),
+        ("status", "", "nan"),
+        ("events tail --consumer x --exec a'b", "", ""),
+        ("events tail --interval 0", "", ""),
+        ("events tail --interval 49ms", "", ""),
+        ("serve --rate nan", "", ""),
+        ("serve --rate 1e400", "", ""),
+        ("db upgrade @", "", ""),
+        ("db downgrade @", "", ""),
+        ("db sql ::", "", ""),
+    ],
+)
+def test_a_value_that_is_out_of_all_bounds_is_bad_input(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: str,
+    setting: str,
+    busy: str,
+) -> None:
+    """On the command line, in the settings, in the environment."""
+    (tmp_path / ".coordinate").mkdir(mode=0o700)
+    (tmp_path / ".coordinate" / "config.toml").write_text(setting)
+    (tmp_path / ".coordinate" / "key").write_text("whsec_" + "A" * 40)
+    (tmp_path / ".coordinate" / "key").chmod(0o600)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COORDINATE_DB", raising=False)
+    monkeypatch.setenv("COORDINATE_BUSY_SECONDS", busy)
+    assert __main__._perform(words.split()) == 2
+    said = capsys.readouterr().err
+    assert json.loads(said)["code"] in ("invalid_input", "usage")
+    assert len(said) < 500
+    assert not list(tmp_path.rglob("*.db"))

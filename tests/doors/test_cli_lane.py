@@ -6,13 +6,16 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
+import click
 import pytest
 
 from coordinate.cli import lane
 from coordinate.cli.commands import GROUPS, ROOT
-from coordinate.cli.declared import DURATION, MOMENT, Argument, OneOf, Option, Parameter, Verb, Word
+from coordinate.cli.declared import DURATION, MOMENT, Argument, OneOf, Option, Parameter, Verb, Word, option
+from coordinate.cli.events import INTERVAL
 from coordinate.cli.root import Command
 from coordinate.cli.shared import Call
+from coordinate.errors import InvalidInput
 
 TYPED = {None: "word", int: "3", DURATION: "10m", MOMENT: "2030-01-31T12:00:00Z"}
 
@@ -76,6 +79,18 @@ def test_the_lane_reads_a_line_as_click_does(path: str) -> None:
                 taken[parameter.name] = value
         assert taken == Command(verb).make_context(path, list(line), obj=theirs).params, line
         assert vars(ours) == vars(theirs), line
+
+
+@pytest.mark.parametrize("typed", ["9" * 400, "9" * 5_000, "-1", "1_0", "²", " 3", "1e400", "nan", "999999999d", ""])
+@pytest.mark.parametrize("kind", [int, DURATION, MOMENT, INTERVAL])
+def test_both_read_an_odd_value_alike_or_refuse_it(kind: Any, typed: str) -> None:
+    verb = Verb("odd", option("--odd", type=kind)(lambda call, odd: None), "", "", None)
+    read = lane.read(verb.takes, [f"--odd={typed}"])
+    if read is not None:
+        assert read[verb.takes[0]] == Command(verb).make_context("odd", [f"--odd={typed}"], obj=Call()).params["odd"]
+        return
+    with pytest.raises((click.UsageError, InvalidInput)):
+        Command(verb).make_context("odd", [f"--odd={typed}"], obj=Call())
 
 
 @pytest.mark.parametrize(
