@@ -380,7 +380,8 @@ def _gap(batch: EventBatch) -> _Message:
 
 
 def _send(webhook: Webhook, message: _Message) -> str | None:
-    """Send it once; None when it was accepted, else why not. It is over after `REQUEST_SECONDS`, whatever hangs.
+    """Send it once; None when it was accepted, else why not. It is over after `REQUEST_SECONDS`, whatever hangs:
+    nothing is sent any more then.
 
     No redirect is followed, no proxy used, and of the answer nothing is read but its head.
     """
@@ -390,8 +391,13 @@ def _send(webhook: Webhook, message: _Message) -> str | None:
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=REQUEST_SECONDS)
 
+    over = threading.Event()
+
     def ask() -> None:
         try:
+            connection.connect()
+            if over.is_set():  # the next one may be under way by now
+                return
             path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             connection.request("POST", path, body, _headers(webhook, message.id, body))
             status = connection.getresponse().status
@@ -407,6 +413,7 @@ def _send(webhook: Webhook, message: _Message) -> str | None:
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
     asking.join(REQUEST_SECONDS)
+    over.set()
     if asking.is_alive() and connection.sock is not None:
         with suppress(OSError):
             connection.sock.shutdown(2)

@@ -7,7 +7,7 @@ import threading
 from coordinate import config, webhooks
 from coordinate.cli.declared import argument, command
 from coordinate.cli.shared import Call
-from coordinate.errors import NotFound
+from coordinate.errors import NotFound, PermissionDenied
 
 
 @command("list", example="coordinate webhook list --format table")
@@ -48,6 +48,9 @@ def run(call: Call) -> None:
 
 
 def _some(call: Call) -> list[webhooks.Webhook]:
-    if found := webhooks.configured(config.locate(call.target())):
+    place = config.locate(call.target())
+    if found := webhooks.configured(place):
         return found
+    if place.refusals:
+        raise PermissionDenied(place.refusals[0], hint="its webhooks are delivered once that is put right")
     raise NotFound("config.toml names no webhook", hint="see the page on webhooks in the documentation")

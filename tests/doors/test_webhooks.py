@@ -7,10 +7,12 @@ import hashlib
 import hmac
 import json
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -154,6 +156,38 @@ def test_wanted_events_come_in_order_and_signed(board: Coordinator, command: Com
         assert headers["webhook-signature"] == f"v1,{signature}"
         assert abs(time.time() - int(headers["webhook-timestamp"])) < 300
     assert len(set(endpoint.ids("/all"))) == 4
+
+
+def test_what_was_given_up_is_not_sent_later(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that takes its time to be found: by then the same event, and the next one, may have been sent."""
+    found, at_once = threading.Event(), socket.getaddrinfo
+    waits = iter([found.wait])
+
+    def late(*named: Any, **more: Any) -> Any:
+        next(waits, lambda: None)()
+        return at_once(*named, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", late)
+    monkeypatch.setattr(webhooks, "REQUEST_SECONDS", 0.2)
+    hook = webhooks.Webhook("chat", f"{endpoint.url}/a", KEY)
+    first, second = (webhooks._Message(name, "x", datetime.now(UTC), {}) for name in ("evt_1", "evt_2"))
+    before = set(threading.enumerate())
+    assert webhooks._send(hook, first) == "no answer within 0.2 s"
+    (waiting,) = (each for each in threading.enumerate() if each not in before)
+    monkeypatch.setattr(webhooks, "REQUEST_SECONDS", 30.0)
+    assert (webhooks._send(hook, first), webhooks._send(hook, second)) == (None, None)
+    found.set()
+    waiting.join(30)
+    assert endpoint.ids() == ["evt_1", "evt_2"]
+
+
+@ON_A_FILE
+def test_where_the_folder_is_refused_that_is_said(board_url: str, tmp_path: Path) -> None:
+    configure(tmp_path, chat='url = "https://example.org/hook"')
+    (tmp_path / ".coordinate").chmod(0o777)
+    for words in (("test", "chat"), ("run",)):
+        refusal = Command(board_url, tmp_path)("webhook", *words).error
+        assert (refusal["code"], "can be written by others" in refusal["error"]) == ("permission_denied", True)
 
 
 @ON_A_FILE
