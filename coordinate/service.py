@@ -49,6 +49,8 @@ from coordinate.work import claims, dependencies, figures, review, tasks, upkeep
 if TYPE_CHECKING:
     import inspect
 
+    from coordinate.plans import PlannedTask
+
 P = ParamSpec("P")
 R = TypeVar("R")
 AfterCommit = Callable[[list[dict[str, Any]]], None]
@@ -877,6 +879,11 @@ def open_or_make(target: str, *, agent: str = "") -> Coordinator:
         return connect(target, agent=agent)
     except errors.NoBoard:
         return connect(target, agent=agent, create=True)
+
+
+def check_plan(plan: Sequence[PlannedTask]) -> None:
+    """Raise what `Coordinator.dispatch_plan` raises for a plan whatever the board holds."""
+    tasks.check_plan(plan)
 
 
 def seconds_between_signs(board: Coordinator) -> float:

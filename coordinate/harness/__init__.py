@@ -12,16 +12,17 @@ import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from coordinate import config, hooks, service
+from coordinate import config, hooks, inputs, service
 from coordinate.addresses import NOT_WRITTEN_DOWN
-from coordinate.db.dialect import is_postgres, remembered
+from coordinate.db.dialect import is_postgres, remembered, way_to
 from coordinate.errors import InvalidInput, NotFound, PermissionDenied
 from coordinate.harness import files
-from coordinate.plans import PLAN_BYTES_MAX, PlannedTask, order_of, parse_plan
+from coordinate.plans import PLAN_BYTES_MAX, PlannedTask, ids_in, order_of, parse_plan
 
 TEXTS = Path(__file__).parent
 ROLES = ("manager", "worker", "reviewer")
@@ -152,8 +153,9 @@ def init(
     The board is `db`, else what `$COORDINATE_DB` or the folder's config.toml names, else a file in `.coordinate/`.
     Where the folder has no board yet, what the environment names is remembered in config.toml as `db` is, without its
     password: not every program that works here will have the variable. Files are all looked at before the first is
-    written, so a refusal leaves everything as it was. `plan` is dispatched once: each of its tasks is known by the
-    plan's file name, its project and its key or title, and one that was dispatched before is not dispatched again.
+    written, and they are written last, so a refusal leaves everything as it was; only an older board may have been
+    upgraded by then. `plan` is dispatched once: each of its tasks is known by the plan's file name, its project and its
+    key or title, and one that was dispatched before is not dispatched again.
     Raises `PermissionDenied`, `InvalidInput`, `NotABoard` and what an upgrade may raise. Two at once do it once.
     """
     if not directory.is_dir():
@@ -166,16 +168,18 @@ def init(
         changes.append(change)
     if harness is not None:
         changes += _harness_files(directory, HARNESSES[harness])
-    made = _make_folders(directory)
-    board, target = _make_board(directory, db, warnings)
+    if agent:
+        inputs.agent(agent)
+    with _folders(directory) as made:
+        board, target = _make_board(directory, db, warnings, ids_in(planned or ()))
+        dispatched = None
+        if planned is not None:
+            dispatched = _dispatch(target, planned, directory / config.FOLDER, agent, warn)
+        for change in changes:
+            files.write(change)
     own = directory / config.FOLDER / config.BOARD
     if board.before is None and board.database == str(own):
         made.append(f"{config.FOLDER}/{config.BOARD}")
-    for change in changes:
-        files.write(change)
-    dispatched = None
-    if planned is not None:
-        dispatched = _dispatch(target, planned, directory / config.FOLDER, agent, warn)
     if fault := config.untrusted(directory / config.FOLDER):
         warnings.append(f"{config.FOLDER} is not used for settings and hooks: {fault}")
     if harness is not None and shutil.which("coordinate") is None:
@@ -236,17 +240,26 @@ def _harness_files(directory: Path, harness: Harness) -> list[files.Change]:
     return changes
 
 
-def _make_folders(directory: Path) -> list[str]:
+@contextmanager
+def _folders(directory: Path) -> Iterator[list[str]]:
+    """Make the folders that are not there; where the block raises, those in which nothing lies go again."""
     made = []
-    for name in (config.FOLDER, f"{config.FOLDER}/hooks"):
-        new = not (directory / name).exists()
-        files.folder(directory, name)
-        if new:
-            made.append(name + "/")
-    return made
+    try:
+        for name in (config.FOLDER, f"{config.FOLDER}/hooks"):
+            new = not (directory / name).exists()
+            files.folder(directory, name)
+            if new:
+                made.append(name + "/")
+        yield made
+    except BaseException:
+        for name in reversed(made):
+            with suppress(OSError):
+                (directory / name).rmdir()
+        raise
 
 
-def _make_board(directory: Path, db: str | None, warnings: list[str]) -> tuple[Board, str]:
+def _make_board(directory: Path, db: str | None, warnings: list[str], awaited: Collection[str]) -> tuple[Board, str]:
+    """`awaited`: tasks that must be there already, so that no board is made which cannot have them."""
     from coordinate.db import migrate  # Alembic: only here
 
     place = config.locate(db, start=directory)
@@ -257,12 +270,17 @@ def _make_board(directory: Path, db: str | None, warnings: list[str]) -> tuple[B
     kept = remembered(target)
     if not is_postgres(target):
         target = kept
-        Path(target).parent.mkdir(parents=True, exist_ok=True)
+    if awaited and not migrate.current(target, missing_ok=True).revisions:
+        raise NotFound(
+            f"the plan waits for {min(awaited)}, and a new board has no task",
+            hint="name the board that has it with --db, or take that out of the plan",
+        )
     if target != str(own) and own.exists():
         warnings.append(f"{own} is still there and is not used: {place.source} names another board")
     if place.source in ("--db", "$COORDINATE_DB") and target != kept:
         warnings.append(NOT_WRITTEN_DOWN)
-    upgraded = migrate.upgrade(target)
+    with way_to(target):
+        upgraded = migrate.upgrade(target)
     return Board(upgraded.database, place.source, upgraded.before, upgraded.after, upgraded.backup), target
 
 
@@ -332,7 +350,9 @@ def _read_plan(path: Path) -> list[PlannedTask]:
         raise InvalidInput(f"the plan {path} cannot be read: {error.strerror}", field="plan") from None
     except UnicodeDecodeError:
         raise InvalidInput(f"the plan {path} is not UTF-8 text", field="plan") from None
-    return _known_again(order_of(parse_plan(text, source=path.name)), path.name)
+    planned = _known_again(order_of(parse_plan(text, source=path.name)), path.name)
+    service.check_plan(planned)
+    return planned
 
 
 def _known_again(plan: list[PlannedTask], source: str) -> list[PlannedTask]:

@@ -98,6 +98,11 @@ def dispatch_plan(
 
     Dependencies may name other tasks of the plan by their local key, or tasks that exist. Raises as `dispatch`.
     """
+    return _write(tx, check_plan(plan, project=project), agent=agent)
+
+
+def check_plan(plan: Sequence[PlannedTask], *, project: str = "default") -> list[_New]:
+    """A plan's tasks as they are to be written. Raises `InvalidInput` for what is wrong whatever a board holds."""
     from coordinate.plans import PlannedTask, order_of  # only who dispatches a plan pays for loading it
 
     if not isinstance(plan, list | tuple) or not all(isinstance(each, PlannedTask) for each in plan):
@@ -133,7 +138,7 @@ def dispatch_plan(
             new["depends_on"] = tuple(
                 place[name] if name in place else inputs.task_id(name, "depends_on") for name in each.depends_on
             )
-    return _write(tx, news, agent=agent)
+    return news
 
 
 def _checked(

@@ -20,7 +20,7 @@ import coordinate
 from coordinate import harness
 from coordinate.addresses import without_secret
 from coordinate.db import migrate
-from coordinate.errors import InvalidInput
+from coordinate.errors import CoordinateError, InvalidInput, NotABoard, NotFound, Unreachable
 from coordinate.harness import files
 
 BLOCK = re.compile(rb"<!-- coordinate:begin -->\r?\n.*?<!-- coordinate:end -->", re.DOTALL)
@@ -651,13 +651,53 @@ def test_a_plans_own_dedup_key_counts(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"no task in it", b"## [after:nobody] Waits\n", b"\xff\xfe", b"## x\n" + b"y" * (1 << 20)]
+    "content",
+    [
+        b"",
+        b"no task in it",
+        b"## [after:nobody] Waits\n",
+        b"\xff\xfe",
+        b"## x\n" + b"y" * (1 << 20),
+        b"## [scope:../other] Out of the project\n",
+        b'[{"title": "a", "dedup_key": "k"}, {"title": "b", "dedup_key": "k"}]',
+    ],
 )
 def test_a_plan_that_is_not_right_is_refused_before_anything_is_made(project: Path, content: bytes) -> None:
     (project / "plan.md").write_bytes(content)
     assert refused(project, "init", "--plan", "plan.md")["code"] == "invalid_input"
     assert [path.name for path in project.iterdir()] == ["plan.md"]
     refused(project, "init", "--plan", "nowhere.md")
+
+
+@pytest.mark.parametrize(
+    ("db", "plan", "agent", "error"),
+    [
+        ("postgresql://127.0.0.1:1/x", None, "", Unreachable),
+        ("junk.db", None, "", NotABoard),
+        (f"new/{'n' * 300}", None, "", InvalidInput),
+        ("new/board.db", "## [after:TASK-4] x\n", "", NotFound),
+        (None, "## [after:TASK-4] x\n", "", NotFound),
+        (None, "## x\n", "system", InvalidInput),
+    ],
+)
+def test_a_refusal_leaves_everything_as_it_was(
+    project: Path, db: str | None, plan: str | None, agent: str, error: type[CoordinateError]
+) -> None:
+    (project / "junk.db").write_text("Dear diary" * 1000)
+    (project / "plan.md").write_text(plan or "")
+    named = db if db is None or "://" in db else str(project / db)
+    with pytest.raises(error):
+        set_up(project, db=named, plan=plan and project / "plan.md", agent=agent)
+    assert sorted(path.name for path in project.rglob("*")) == ["junk.db", "plan.md"]
+
+
+def test_a_plan_that_the_board_refuses_leaves_no_files(project: Path, tmp_path: Path) -> None:
+    board = tmp_path / "board.db"
+    coordinate.connect(board, create=True).close()
+    (project / "plan.md").write_text("## [after:TASK-4] x\n")
+    with pytest.raises(NotFound):
+        set_up(project, db=str(board), plan=project / "plan.md")
+    assert [path.name for path in project.rglob("*")] == ["plan.md"]
 
 
 def test_hooks_of_the_folder_run_for_a_dispatched_plan(project: Path) -> None:
