@@ -31,10 +31,13 @@ BUSY_SECONDS = "2"
 ANSWERS_MAX = 3
 TEXT_MAX = 500
 
+# No format: a harness reads what it reads, and a variable for others must not stand in its way.
+IN_WHOSE_NAME = ("--db", "--agent", "--session")
+
 Told = dict[str, Any]
 
 
-@command("session-start", example="coordinate harness session-start <started.json")
+@command("session-start", example="coordinate harness session-start <started.json", takes=IN_WHOSE_NAME)
 def session_start(call: Call) -> None:
     """Begin a session for the agent, or go on with the one of this run, and put it into the agent's environment.
 
@@ -45,13 +48,13 @@ def session_start(call: Call) -> None:
     _in_peace(call, _started)
 
 
-@command("prompt-submit", example="coordinate harness prompt-submit <prompt.json")
+@command("prompt-submit", example="coordinate harness prompt-submit <prompt.json", takes=IN_WHOSE_NAME)
 def prompt_submit(call: Call) -> None:
     """Hand along, beside a prompt, the unread answers to what the agent asked, and a few words of other agents."""
     _in_peace(call, _prompted)
 
 
-@command("stop", example="coordinate harness stop <stopped.json")
+@command("stop", example="coordinate harness stop <stopped.json", takes=IN_WHOSE_NAME)
 def stop(call: Call) -> None:
     """Keep an agent that would stop going, when an answer to what it asked waits unread; else say nothing.
 
@@ -95,7 +98,10 @@ def _told() -> Told:
 
 def _started(call: Call, board: Coordinator, told: Told) -> Told:
     mine = _known(call, board, told) or _begun(call, board, told)
-    _export(mine)
+    try:
+        _export(mine)
+    except OSError as error:
+        call.warn(f"$CLAUDE_ENV_FILE cannot be written: {error.strerror}; the agent's shells are without a session")
     who = (
         f"On this project's board of tasks (the command coordinate) you are {_quoted(mine.agent)}, in the session"
         f" {mine.session}. Your shell has both in $COORDINATE_AGENT and $COORDINATE_SESSION; where they are empty,"

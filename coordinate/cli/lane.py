@@ -29,7 +29,7 @@ def ran(line: Sequence[str]) -> bool:
             call.remember(parameter.sets, value)
         else:
             taken[parameter.name] = value
-    with pointing(call, " ".join(("coordinate", *path)), verb.takes):
+    with pointing(call, " ".join(("coordinate", *path)), verb):
         verb.function(call, **taken)
     return True
 

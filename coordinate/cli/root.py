@@ -20,14 +20,14 @@ class Command(click.Command):
     def __init__(self, verb: Verb) -> None:
         params = [_parameter(each, shown=verb.shown) for each in verb.takes]
         super().__init__(verb.name, params=params, callback=click.pass_obj(verb.function), help=verb.help)
-        self.takes = verb.takes
+        self.verb = verb
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        with pointing(ctx.ensure_object(Call), ctx.command_path, self.takes):
+        with pointing(ctx.ensure_object(Call), ctx.command_path, self.verb):
             return super().parse_args(ctx, _plain_flags(args, self.params))
 
     def invoke(self, ctx: click.Context) -> Any:
-        with pointing(ctx.ensure_object(Call), ctx.command_path, self.takes):
+        with pointing(ctx.ensure_object(Call), ctx.command_path, self.verb):
             return super().invoke(ctx)
 
     def make_parser(self, ctx: click.Context) -> Any:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coordinate.cli.declared import FORMATS, Option, Parameter, option
+from coordinate.cli.declared import FORMATS, Option, Parameter, Verb, option
 
 if TYPE_CHECKING:
     from coordinate.errors import CoordinateError
@@ -27,13 +27,17 @@ class Call:
         # None: nobody asked for one, and a command may choose its own.
         self.format = os.environ.get("COORDINATE_FORMAT") or None
         self.asked_format: str | None = None
-        if self.format not in (None, *FORMATS):
-            raise BadUsage(f"$COORDINATE_FORMAT must be one of {', '.join(FORMATS)}, not {self.format!r}")
         self.typed: set[str] = set()
         self.with_events = False
         self.tells_losses = True
         self._board: Coordinator | None = None
         self._run_hooks: Callable[[list[dict[str, Any]]], None] | None = None
+
+    def refuse_unknown_format(self) -> None:
+        """Before anything is done: raises `BadUsage` where the environment asks for a format that is none."""
+        said = os.environ.get("COORDINATE_FORMAT")
+        if said and said not in FORMATS:
+            raise BadUsage(f"$COORDINATE_FORMAT must be one of {', '.join(FORMATS)}, not {said!r}")
 
     def remember(self, names: Iterable[str], value: Any) -> None:
         """Set what an option of the call says."""
@@ -180,15 +184,17 @@ def as_path(text: str) -> str:
 
 
 @contextmanager
-def pointing(call: Call, path: str, takes: Sequence[Parameter]) -> Iterator[None]:
+def pointing(call: Call, path: str, verb: Verb) -> Iterator[None]:
     """A refusal that does not say itself what to do next points to the command's help."""
     from coordinate.errors import CoordinateError
 
     try:
+        if verb.shown is None or "--format" in verb.shown:
+            call.refuse_unknown_format()
         yield
     except CoordinateError as error:
         error.hint = error.hint or f"see: {path} --help"
-        _name_the_source(error, takes, call)
+        _name_the_source(error, verb.takes, call)
         raise
     except BadUsage as error:
         error.hint = error.hint or f"see: {path} --help"

@@ -186,6 +186,12 @@ def test_what_is_wrong_is_a_note_and_never_stands_in_the_harnesss_way(
     for stdin in ("", "[]", '{"session_id": "a\\nb"}'):
         assert note(Harness(board_url, tmp_path).command("harness", "stop", stdin=stdin)) == "invalid_input"
     assert note(Harness(board_url, tmp_path, COORDINATE_SESSION="s-none")("session-start")) == "not_found"
+    for words in (("harness", "stop"), ("--agent", "a", "harness", "stop")):  # read by the lane, and by click
+        call = Command(board_url, tmp_path, COORDINATE_FORMAT="xml")
+        assert call(*words, stdin='{"session_id": "x"}') == Answer(0, "", "")
+    lost = Command(board_url, tmp_path, CLAUDE_ENV_FILE=str(tmp_path / "none" / "file"))
+    begun = lost("harness", "session-start", stdin='{"session_id": "x"}')
+    assert (begun.status, "in the session s-" in begun.out, "CLAUDE_ENV_FILE" in begun.err) == (0, True, True)
     assert Command(board_url, tmp_path)("db", "move", "--to", str(tmp_path / "new.db")).status == 0
     assert note(Harness(board_url, tmp_path)("session-start")) == "moved"
 
