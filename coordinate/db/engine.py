@@ -185,14 +185,7 @@ class Tx:
 
     def fenced(self) -> errors.CoordinateError | None:
         """`Moving` or `Moved`, where a change may not be made; what changes a row, the database stops by itself."""
-        return self.fenced_at_end()()
-
-    def fenced_at_end(self) -> Callable[[], errors.CoordinateError | None]:
-        """The same, asked at the end and told when it is called."""
-        if not self._writes:
-            return lambda: None
-        looked = self.ask("move_state")
-        return lambda: fence.stops(next(iter(looked()), None))
+        return fence.stops(self.one("move_state")) if self._writes else None
 
     def expects(self) -> None:
         """For whoever found nothing, and waits: raises `Moved` where nothing will come. One that moves may stay yet."""
@@ -329,8 +322,6 @@ class Database:
                 if told or time.monotonic() + pause > started + most:
                     raise interrupted.error from interrupted.__cause__
             else:
-                if (stopped := call.fenced()) is not None:
-                    raise stopped
                 return call.answer, call.events
             rest(pause)
             pause = min(pause * 2, 1.0)

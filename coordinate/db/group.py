@@ -24,10 +24,6 @@ GROUP_MAX = 100
 LATE_SECONDS = 1.0
 
 
-def _open() -> None:
-    """What changed a row, no fence has stopped."""
-
-
 class Call:
     """One operation: its work, and what came of it."""
 
@@ -35,7 +31,6 @@ class Call:
         self.work = work
         self.answer: Any = None
         self.events: list[dict[str, Any]] = []
-        self.fenced: Callable[[], CoordinateError | None] = _open  # asked once it is committed
         self.error: Exception | None = None
         self.alone = False
         self.over = False
@@ -48,12 +43,11 @@ class Call:
             self.answer = self.work(tx)
         except CoordinateError as refused:
             self.error, keeps = refused, refused.keeps_changes
-            if (fenced := tx.fenced()) is not None:
-                self.error, keeps = fenced, False
+        # Nothing to do, or refused: true here, and perhaps long outdated where the board is now.
+        if (self.error is not None or not tx.events) and (fenced := tx.fenced()) is not None:
+            self.error, keeps = fenced, False
         if not keeps:
             return False
-        # Nothing to do, as nothing to keep: true here, and perhaps long outdated where the board is now.
-        self.fenced = _open if tx.events else tx.fenced_at_end()
         tx.finish()
         self.events = tx.events
         return True

@@ -227,18 +227,18 @@ SENT: dict[str, tuple[str, Callable[[Coordinator, str, str], object]]] = {
     "claim": ("claim_at_once | handles_held claim_told |", lambda c, held, run: c.claim_next(role="worker")),
     "note": ("claim_renew | note_told |", lambda c, held, run: c.log_progress(handle=held, note="half")),
     "renew": ("claim_renew | change_told |", lambda c, held, run: c.extend_lease(handle=held)),
-    "keep": ("claim_keep | move_state |", lambda c, held, run: c.keep_alive(handle=held)),
+    "keep": ("claim_keep | move_state | |", lambda c, held, run: c.keep_alive(handle=held)),
     "comment": ("task note_write | change_told |", lambda c, held, run: c.comment(task=held[:-2], text="seen")),
     "release": ("claim_release | leave_told |", lambda c, held, run: c.release(handle=held)),
     "submit": ("claim_submit | leave_told |", lambda c, held, run: c.complete(handle=held, review=True)),
     "complete": ("claim_complete | dependents_release leave_told |", lambda c, held, run: c.complete(handle=held)),
     "heartbeat": (
         "session_due | session_heartbeat session session_past_leases session_renew_leases session_renew_tasks |"
-        " move_state |",
+        " move_state | |",
         lambda c, held, run: c.heartbeat(session=run),
     ),
     "read the log": (
-        "events_number | move_state | feed_head cursor | events_after | cursor_deliver move_state |",
+        "events_number | move_state | | feed_head cursor | events_after | cursor_deliver move_state | |",
         lambda c, held, run: c.next_events(consumer="reader"),
     ),
 }
