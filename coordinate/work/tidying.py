@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -266,8 +267,8 @@ class _Tidying:
             "title": title,
             "body": body,
             "status": status or BLOCKED,
-            "role": cells.line(row["role_boundary"], "role_boundary", limit=inputs.NAME_MAX, instead="worker"),
-            "project": cells.line(row["project"], "project", limit=inputs.NAME_MAX, instead="default"),
+            "role": cells.name(row["role_boundary"], "role_boundary", instead="worker"),
+            "project": cells.name(row["project"], "project", instead="default"),
             "priority": cells.whole(row["priority"], "priority", least=0, most=inputs.PRIORITY_MAX, instead=100),
             "holder": holder,
             "lease_until": lease,
@@ -343,7 +344,7 @@ class _Tidying:
         for row, number, cells in self._of_tasks("notes", ("author", "note_type", "content", "created_at")):
             note = {
                 "number": number,
-                "author": cells.line(row["author"], "author", limit=inputs.NAME_MAX, instead="unknown"),
+                "author": cells.name(row["author"], "author", instead="unknown"),
                 "note_type": cells.note_type(row["note_type"]),
                 "created_at": cells.moment(row["created_at"], "created_at", "given the time of the adoption"),
             }
@@ -362,14 +363,14 @@ class _Tidying:
 
     def _history(self) -> Iterator[dict[str, Any]]:
         for row, number, cells in self._of_tasks("history", ("agent", "action", "created_at")):
-            action = cells.line(row["action"], "action", limit=inputs.NAME_MAX, instead="UPDATE").upper()
+            action = cells.name(row["action"], "action", instead="UPDATE").upper()
             agent, receiver, detail = row["agent"], None, ""
             if action == "TRANSFER" and "→" in _decoded(agent):
                 detail = cells.text(agent, "agent")
                 agent, receiver = (cells.agent(name, "agent") for name in detail.split("→", 1))
             yield {
                 "number": number,
-                "agent": cells.line(agent, "agent", limit=inputs.NAME_MAX, instead="unknown"),
+                "agent": cells.name(agent, "agent", instead="unknown"),
                 "receiver": receiver,
                 "action": action,
                 "detail": detail[: inputs.REASON_MAX],
@@ -397,7 +398,7 @@ class _Tidying:
                 payload["task_id"] = f"TASK-{number}"
             yield {
                 "created_at": cells.moment(row["created_at"], "created_at", "given the time of the adoption"),
-                "event_type": cells.line(row["event_type"], "event_type", limit=inputs.NAME_MAX, instead="unknown"),
+                "event_type": cells.name(row["event_type"], "event_type", instead="unknown"),
                 "payload": inputs.dump_json(payload),
                 "ttl_seconds": cells.time_to_live(row["ttl_seconds"]) if has_ttl else None,
                 "project": _fitting_name(project) or "default",
@@ -560,7 +561,7 @@ class _Cells:
         if _CONTROL.search(words.strip()):
             self.told(f"{name} holds control characters", words, "each run replaced by a blank")
         words = _CONTROL.sub(" ", words).strip()
-        if not words:
+        if not inputs.visible(words):
             self.told(f"{name} is missing", value, f"is {instead}")
             return instead
         if len(words) > limit:
@@ -574,13 +575,23 @@ class _Cells:
         whole = _storable(_decoded(value)).strip()
         return title, whole[: inputs.TEXT_MAX] if len(whole) > inputs.TITLE_MAX else ""
 
+    def name(self, value: object, name: str, *, instead: str) -> str:
+        """What is compared: composed, and without what nobody sees, so that somebody can say it."""
+        words = self.text(value, name)
+        seen = "".join(each for each in words if each.isascii() or unicodedata.category(each) != "Cf")
+        composed = unicodedata.normalize("NFC", seen)
+        if composed != words:
+            self.told(f"{name} holds invisible or decomposed characters", words, "composed, or left out")
+        return self.line(composed, name, limit=inputs.NAME_MAX, instead=instead)
+
     def agent(self, value: object, name: str) -> str:
-        """The name of somebody who can act; the board's own name is nobody's."""
-        words = self.line(value, name, limit=inputs.NAME_MAX, instead="unknown")
-        if words != "system":
-            return words
-        self.told(f"{name} has the name of the board itself", words, "is system-agent")
-        return "system-agent"
+        """The name of somebody who can act; a name of the board's own is nobody's."""
+        words = self.name(value, name, instead="unknown")
+        try:
+            return inputs.agent(words)
+        except InvalidInput:
+            self.told(f"{name} has the name of the board itself", words, f"is {words}-agent")
+            return f"{words}-agent"
 
     def status(self, value: object) -> str | None:
         """A status of ours, or None when there is no such status."""

@@ -568,7 +568,10 @@ def test_times_that_cannot_be_read_are_taken_from_what_is_near_and_told(
         ("title", "a\n\tb", "title holds control characters", "a b"),
         ("title", "x" * 600, "title is too long", "x" * 499 + "…"),
         ("role_boundary", None, "role_boundary is missing", "worker"),
+        ("title", "\u200b", "title is missing", "(untitled TASK-1)"),
         ("role_boundary", " ", "role_boundary is missing", "worker"),
+        ("role_boundary", "re\u0301dacteur", "role_boundary holds invisible or decomposed characters", "r\xe9dacteur"),
+        ("role_boundary", "work\u200ber", "role_boundary holds invisible or decomposed characters", "worker"),
         ("project", None, "project is missing", "default"),
         ("priority", -5, "priority is out of range", 0),
         ("priority", 5000, "priority is out of range", 999),
@@ -591,6 +594,19 @@ def test_a_cell_of_a_task_is_made_fit_and_told(
     assert [id_ for id_, _ in told(report, what)] == ["TASK-1"], report.repairs
     assert report.repairs_total == 1
     assert getattr(board.view(task="TASK-1").task, column) == kept
+
+
+@pytest.mark.parametrize(
+    ("holder", "name"),
+    [("Jose\u0301", "Jos\xe9"), ("webhooks", "webhooks-agent"), ("s-" + "0" * 24, "s-" + "0" * 24 + "-agent")],
+)
+def test_whoever_holds_an_adopted_task_can_finish_it(
+    board: Coordinator, planted: Planted, holder: str, name: str
+) -> None:
+    planted.task("TASK-1", status="IN_PROGRESS", assigned_agent=holder, lease_until="2126-01-01 00:00:00")
+    report = board.adopt(source=planted.path)
+    assert [each.id for each in report.repairs if each.what.startswith("assigned_agent ")] == ["TASK-1"]
+    assert board.complete(handle="TASK-1@1", agent=name).task.status == "DONE"
 
 
 def test_the_whole_of_a_title_that_is_too_long_is_in_the_body(board: Coordinator, planted: Planted) -> None:
