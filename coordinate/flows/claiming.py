@@ -79,19 +79,24 @@ def claim_batch(
     )
     agents.enter(tx, session=session)
     looking = _Looking(tx, queue, session, [], [])
-    at_hand, reserved = claims.take_at_once(tx, queue, count), False
+    at_hand = claims.take_at_once(tx, queue, count)
+    reserved: list[Row] = []
     if not at_hand:
-        more, reserved = claims.set_due_right(tx, queue.agent, asked.after_hold)
+        more, any_reserved = claims.set_due_right(tx, queue.agent, asked.after_hold)
         if more:
             return Look(more=True)
         if first:
             looking.bring_back_own(count)
+        if any_reserved:
+            reserved = claims.reserved(tx, queue)
+            looking.lock({row.project for row in reserved if row.scoped})
     taken: list[Row] = []
     aside, stopped = 0, False
     while len(taken) < count and aside < SET_ASIDE_MAX and not stopped:
         rows, at_hand = at_hand, []
-        if reserved:
-            rows, reserved = claims.take_reserved(tx, queue, count), False
+        while reserved and not rows:
+            few, reserved = reserved[: count - len(taken)], reserved[count - len(taken) :]
+            rows = claims.take_reserved(tx, queue, [row for row in few if looking.may_have(row)])
         # With the lock of the scopes it waits for no ready task: whoever has that row may wait for the lock.
         rows = rows or claims.take(tx, queue, count - len(taken), wait=wait and not taken and not looking.projects)
         if not rows:
@@ -184,6 +189,13 @@ class _Looking:
                 leases.lock_scopes(self.tx, project)
                 self.projects.append(project)
 
+    def may_have(self, row: Row) -> bool:
+        """Whether the scopes of a reserved task are free. It stays reserved while they are not, and is not touched."""
+        if not row.scoped or row.project not in self.projects:
+            return True
+        caller = leases.Caller(self.queue.agent, self.session, row.id)
+        return leases.blocker_of(self.tx, _wanted(self.tx, row.id), project=row.project, caller=caller) is None
+
     def lock_asks(self, rows: list[Row]) -> tuple[list[Row], list[Row]]:
         """Lock what was asked about tasks, as whoever reads answers locks several too; what does not come behind the
         last is left to the next look: the second answer."""
@@ -257,11 +269,8 @@ def _with_scopes(
     Answers the task, or the lease in the way.
     """
     if not row.scoped:
-        return row, None
-    patterns = [each.pattern for each in tx.all("scopes_of", ids=[row.id])]
-    # What the task's open worktree keeps comes to whoever holds the task, and so must be free of others too.
-    kept = tx.all("leases_of_tasks", ids=[row.id], limit=inputs.LIST_MAX)
-    patterns = list(dict.fromkeys([*patterns, *(each.resource for each in kept)]))
+        return row if row.ask_id is None else _whole(tx, row, lease_seconds), None
+    patterns = _wanted(tx, row.id)
     caller = leases.Caller(agent, session, row.id)
     _take_back_late(tx, patterns, project=row.project, caller=caller)
     if (blocker := leases.blocker_of(tx, patterns, project=row.project, caller=caller)) is not None:
@@ -269,8 +278,7 @@ def _with_scopes(
         return None, blocker
     _, own, past = leases.conflicts_of(tx, patterns, project=row.project, mode="exclusive", caller=caller)
     leases.end(tx, past, reason="expired", by=agent)
-    held = tx.one("claim_scoped", task_id=row.id, lease_seconds=lease_seconds)
-    assert held is not None
+    held = _whole(tx, row, lease_seconds)
     tx.run("leases_give", task_id=row.id, agent=agent, session=session, attempt=int(held.attempt))
     # What the session holds for itself may end before the task does; only what is the task's own need not be taken.
     had = {each.resource for each in own if each.task_id == row.id and each.mode == "exclusive"}
@@ -286,6 +294,20 @@ def _with_scopes(
         ttl_seconds=int(held.lease_seconds),
     )
     return held, None
+
+
+def _wanted(tx: Tx, task_id: str) -> list[str]:
+    """What comes to whoever holds a task: what it declares, and what its open worktree keeps."""
+    declared = [each.pattern for each in tx.all("scopes_of", ids=[task_id])]
+    kept = [each.resource for each in tx.all("leases_of_tasks", ids=[task_id], limit=inputs.LIST_MAX)]
+    return list(dict.fromkeys([*declared, *kept]))
+
+
+def _whole(tx: Tx, row: Row, lease_seconds: object) -> Row:
+    """A task whose claim nobody is in the way of."""
+    held = tx.one("claim_whole", task_id=row.id, lease_seconds=lease_seconds)
+    assert held is not None
+    return held
 
 
 def _held_still(tx: Tx, lease: Row) -> Row | None:

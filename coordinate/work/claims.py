@@ -144,10 +144,16 @@ def any_locked(tx: Tx, queue: Queue) -> bool:
     return bool(tx.where_needed(queue.statement + "_seen", **{name: queue.params[name] for name in queue.seen}))
 
 
-def take_reserved(tx: Tx, queue: Queue, count: int) -> list[Row]:
-    """Take first what is reserved for the caller."""
+def reserved(tx: Tx, queue: Queue) -> list[Row]:
+    """What of the queue is reserved for the caller, only looked at; some of it may have to be passed over."""
     by_project = "_project" if "project" in queue.params else ""
-    return _in_order(tx.all("claim_reserved" + by_project, limit=count, **queue.params))
+    return tx.all("reserved" + by_project, limit=inputs.BATCH_MAX, **{name: queue.params[name] for name in queue.seen})
+
+
+def take_reserved(tx: Tx, queue: Queue, rows: list[Row]) -> list[Row]:
+    """Take what is reserved for the caller, but what others have locked."""
+    params = {name: value for name, value in queue.params.items() if name not in ("role", "project")}
+    return _in_order(tx.all("claim_reserved", ids=[row.id for row in rows], **params))
 
 
 def set_due_right(tx: Tx, agent: str, follow: OnExpiry) -> tuple[bool, bool]:

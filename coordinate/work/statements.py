@@ -256,17 +256,18 @@ _project_lease = select(projects.c.lease_seconds).where(projects.c.name == t.pro
 _lease = func.coalesce(
     cast(given_integer("lease_seconds"), BigInteger), _project_lease, const(LEASE_SECONDS), type_=BIGINT
 )
+# What may be another's after all, its scopes or its response, keeps what it had until that is known.
+_may_go_back = or_(t.scoped, t.ask_id.is_not(None))
 _claimed = {
     "status": const(MOVE["claim"].target),
     "assigned_agent": given_text("agent"),
     "session_id": given_text("session"),
-    "lease_seconds": case((t.scoped, t.lease_seconds), else_=_lease),
+    "lease_seconds": case((_may_go_back, t.lease_seconds), else_=_lease),
     "lease_until": plus_seconds(None, _lease),
     "attempt": t.attempt + const(1),
-    "claimed_by": func.coalesce(t.claimed_by, given_text("agent"), type_=Text()),
-    "reserved_for": const(None),
+    "claimed_by": case((_may_go_back, t.claimed_by), else_=func.coalesce(t.claimed_by, given_text("agent"))),
     "revision": t.revision + const(1),
-    "updated_at": case((t.scoped, t.updated_at), else_=now()),
+    "updated_at": case((_may_go_back, t.updated_at), else_=now()),
 }
 
 
@@ -353,25 +354,56 @@ add(
     "The same in one project.",
     _claim(by_project=True, ready=_ready_or_waiting),
 )
-_not_parked: dict[str, Any] = {"parked": const(""), "parked_until": const(None)}
+_of_project = t.project == given_text("project")
 _mine_to_take = and_(t.status == const(TODO), t.unmet_dependencies == const(0), _reserved_for_me)
-for _name, _by_project in (("", False), ("_project", True)):
+_not_reserved: dict[str, Any] = {
+    "parked": const(""),
+    "parked_until": case((_may_go_back, t.parked_until), else_=const(None)),
+    "reserved_for": case((_may_go_back, t.reserved_for), else_=const(None)),
+}
+for _name, _more in (("", []), ("_project", [_of_project])):
     add(
-        f"claim_reserved{_name}",
-        "Take the first tasks that are reserved for the caller, since a human answered what it asked.",
-        _claim(by_project=_by_project, ready=_mine_to_take, **_not_parked),
+        f"reserved{_name}",
+        "The first tasks of a role that are reserved for the caller, since a human answered what it asked.",
+        select(t.id, t.project, t.scoped)
+        .where(t.role_boundary == given_text("role"), *_more, _mine_to_take, ~_left_to_another)
+        .order_by(*_QUEUE_ORDER)
+        .limit(given_integer("limit")),
     )
+_wanted = select(t.id).where(among(t.id, "ids"), _named(_mine_to_take), ~_left_to_another)
+add(
+    "claim_reserved",
+    "Take some of them.",
+    update(tasks)
+    .where(
+        one_of(t.id, _wanted.order_by(t.number).with_for_update(skip_locked=True).cte("wanted")),
+        _named(_mine_to_take),
+    )
+    .values(**_claimed, **_not_reserved)
+    .returning(*_TAKEN),
+)
 add(
     "claim_task",
     "Take one task by name, if it is ready, or reserved for the caller.",
-    update(tasks).where(_THIS, _named(or_(_READY, _mine_to_take))).values(**_claimed, **_not_parked).returning(*_TAKEN),
+    update(tasks)
+    .where(_THIS, _named(or_(_READY, _mine_to_take)))
+    .values(**_claimed, **_not_reserved)
+    .returning(*_TAKEN),
 )
 add(
-    "claim_scoped",
-    "The rest of a claim, once its scopes are free: one that is set aside instead was never touched.",
-    update(tasks).where(_THIS).values(lease_seconds=_lease, updated_at=now()).returning(*_TAKEN),
+    "claim_whole",
+    "The rest of a claim, once nobody is in its way: a task that is put back instead was never touched.",
+    update(tasks)
+    .where(_THIS)
+    .values(
+        lease_seconds=_lease,
+        claimed_by=func.coalesce(t.claimed_by, t.assigned_agent, type_=Text()),
+        parked_until=const(None),
+        reserved_for=const(None),
+        updated_at=now(),
+    )
+    .returning(*_TAKEN),
 )
-_of_project = t.project == given_text("project")
 for _name, _more in (("", []), ("_project", [_of_project])):
     add(
         f"claim_next{_name}_ahead",
@@ -595,20 +627,21 @@ add(
     "Its scopes were replaced: the next claimer looks anew at what is in the way.",
     update(tasks).where(_THIS).values(scoped=const(True), **_unparked),
 )
+_is_reserved = t.reserved_for.is_not(None)
 add(
     "task_set_aside",
-    "A task that was just taken, but whose scopes or response are another's: as if never taken, and out of the way.",
+    "A task that was just taken, but whose scopes or response are another's: as if never taken, and out of the way;"
+    " what is reserved stays so, and is out of the way of others anyhow.",
     update(tasks)
     .where(_THIS)
     .values(
         status=const(TODO),
         **_NO_HOLDER,
         attempt=t.attempt - const(1),
-        claimed_by=case((t.attempt > const(1), t.claimed_by), else_=const(None)),
         revision=t.revision - const(1),
-        parked=given_text("parked"),
-        parked_until=given_instant("parked_until"),
-        parked_on=given_integer("lease_id"),
+        parked=case((_is_reserved, const("reserved")), else_=given_text("parked")),
+        parked_until=case((_is_reserved, t.parked_until), else_=given_instant("parked_until")),
+        parked_on=case((_is_reserved, const(None)), else_=cast(given_integer("lease_id"), BigInteger)),
     ),
 )
 add(

@@ -242,6 +242,43 @@ def test_who_holds_the_scope_is_offered_what_others_set_aside_on_it_in_its_place
     assert_sound(board_url)
 
 
+def answered(board: Coordinator, scope: str, project: str) -> str:
+    """A task that alice asked about, and that was answered: reserved for her."""
+    task = dispatch(board, scope, project=project)
+    claim = board.claim_task(task=task)
+    ask = board.ask(title="Do it", action_owner="task", impact="all", next_step="it", task=claim, blocking=True).ask
+    board.respond(ask=ask.id, kind="handled", agent="hana")
+    return task
+
+
+def test_what_is_reserved_for_the_asker_stays_so_while_its_scope_is_anothers(
+    board: Coordinator, board_url: str
+) -> None:
+    """Also by project: what is in the way of one hides no other, whatever the order of their projects."""
+    for scope, project in (("src", "b"), ("src", "a"), ("docs", "a")):
+        answered(board, scope, project)
+    fences = [one(board.claim_scopes(patterns=["src"], project=each, agent="carol")).fence for each in "ab"]
+    kept = "SELECT parked, reserved_for, parked_until, revision, updated_at, claimed_by FROM tasks WHERE number < 3"
+    before = rows(board_url, kept)
+    assert [next_of(board, "alice") for _ in range(3)] == ["TASK-3", None, None]
+    assert rows(board_url, kept) == before
+    board.release_leases(fences=fences, agent="carol")
+    assert [next_of(board, each) for each in ("bob", "alice", "alice", "alice")] == [None, "TASK-1", "TASK-2", None]
+    assert rows(board_url, "SELECT DISTINCT parked, reserved_for, parked_until FROM tasks") == [("", None, None)]
+    assert_sound(board_url)
+
+
+def test_the_first_claimer_stays_though_a_later_claim_meets_a_scope(board: Coordinator, board_url: str) -> None:
+    """Boards that were adopted know of first claimers without attempts."""
+    dispatch(board, "src")
+    run(board_url, "UPDATE tasks SET claimed_by = 'first'")
+    lease = one(board.claim_scopes(patterns=["src"]))
+    assert next_of(board) is None
+    assert rows(board_url, "SELECT claimed_by, parked FROM tasks") == [("first", "scope")]
+    board.release_leases(fences=[lease.fence])
+    assert board.claim_next(role="worker", agent="bob").task.claimed_by == "first"
+
+
 def test_thousands_that_one_lease_blocks_are_set_aside_together(board: Coordinator, board_url: str) -> None:
     board.claim_scopes(patterns=["src"])
     board.claim_scopes(patterns=["docs"])

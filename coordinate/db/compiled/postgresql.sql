@@ -942,11 +942,12 @@ UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:sessio
     date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
     (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN tasks.scoped THEN
-    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN (tasks.scoped OR tasks.ask_id
+    IS NOT NULL) THEN tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
-    :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=CASE WHEN (tasks.scoped OR
+    tasks.ask_id IS NOT NULL) THEN tasks.claimed_by ELSE coalesce(tasks.claimed_by, :agent) END,
+    revision=(tasks.revision + 1), updated_at=CASE WHEN (tasks.scoped OR tasks.ask_id IS NOT NULL) THEN tasks.updated_at
     ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
 WHERE tasks.id = ANY (ARRAY(SELECT picked.id
 FROM picked)) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = ''
@@ -998,11 +999,12 @@ UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:sessio
     date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
     (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN tasks.scoped THEN
-    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN (tasks.scoped OR tasks.ask_id
+    IS NOT NULL) THEN tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
-    :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=CASE WHEN (tasks.scoped OR
+    tasks.ask_id IS NOT NULL) THEN tasks.claimed_by ELSE coalesce(tasks.claimed_by, :agent) END,
+    revision=(tasks.revision + 1), updated_at=CASE WHEN (tasks.scoped OR tasks.ask_id IS NOT NULL) THEN tasks.updated_at
     ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
 WHERE tasks.id = ANY (ARRAY(SELECT picked.id
 FROM picked)) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = ''
@@ -1039,11 +1041,12 @@ UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:sessio
     date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
     (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN tasks.scoped THEN
-    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN (tasks.scoped OR tasks.ask_id
+    IS NOT NULL) THEN tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
-    :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=CASE WHEN (tasks.scoped OR
+    tasks.ask_id IS NOT NULL) THEN tasks.claimed_by ELSE coalesce(tasks.claimed_by, :agent) END,
+    revision=(tasks.revision + 1), updated_at=CASE WHEN (tasks.scoped OR tasks.ask_id IS NOT NULL) THEN tasks.updated_at
     ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
 WHERE tasks.id = ANY (ARRAY(SELECT picked.id
 FROM picked)) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = ''
@@ -1080,11 +1083,12 @@ UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:sessio
     date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
     (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN tasks.scoped THEN
-    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN (tasks.scoped OR tasks.ask_id
+    IS NOT NULL) THEN tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
-    :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=CASE WHEN (tasks.scoped OR
+    tasks.ask_id IS NOT NULL) THEN tasks.claimed_by ELSE coalesce(tasks.claimed_by, :agent) END,
+    revision=(tasks.revision + 1), updated_at=CASE WHEN (tasks.scoped OR tasks.ask_id IS NOT NULL) THEN tasks.updated_at
     ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
 WHERE tasks.id = ANY (ARRAY(SELECT picked.id
 FROM picked)) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = ''
@@ -1121,11 +1125,12 @@ UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:sessio
     date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
     (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN tasks.scoped THEN
-    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN (tasks.scoped OR tasks.ask_id
+    IS NOT NULL) THEN tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
-    :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=CASE WHEN (tasks.scoped OR
+    tasks.ask_id IS NOT NULL) THEN tasks.claimed_by ELSE coalesce(tasks.claimed_by, :agent) END,
+    revision=(tasks.revision + 1), updated_at=CASE WHEN (tasks.scoped OR tasks.ask_id IS NOT NULL) THEN tasks.updated_at
     ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
 WHERE tasks.id = ANY (ARRAY(SELECT picked.id
 FROM picked)) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = ''
@@ -1162,11 +1167,12 @@ UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:sessio
     date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
     (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN tasks.scoped THEN
-    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN (tasks.scoped OR tasks.ask_id
+    IS NOT NULL) THEN tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
-    :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=CASE WHEN (tasks.scoped OR
+    tasks.ask_id IS NOT NULL) THEN tasks.claimed_by ELSE coalesce(tasks.claimed_by, :agent) END,
+    revision=(tasks.revision + 1), updated_at=CASE WHEN (tasks.scoped OR tasks.ask_id IS NOT NULL) THEN tasks.updated_at
     ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
 WHERE tasks.id = ANY (ARRAY(SELECT picked.id
 FROM picked)) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = ''
@@ -1203,11 +1209,12 @@ UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:sessio
     date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
     (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN tasks.scoped THEN
-    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN (tasks.scoped OR tasks.ask_id
+    IS NOT NULL) THEN tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
-    :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=CASE WHEN (tasks.scoped OR
+    tasks.ask_id IS NOT NULL) THEN tasks.claimed_by ELSE coalesce(tasks.claimed_by, :agent) END,
+    revision=(tasks.revision + 1), updated_at=CASE WHEN (tasks.scoped OR tasks.ask_id IS NOT NULL) THEN tasks.updated_at
     ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
 WHERE tasks.id = ANY (ARRAY(SELECT picked.id
 FROM picked)) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = ''
@@ -1244,11 +1251,12 @@ UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:sessio
     date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
     (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN tasks.scoped THEN
-    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN (tasks.scoped OR tasks.ask_id
+    IS NOT NULL) THEN tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
-    :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=CASE WHEN (tasks.scoped OR
+    tasks.ask_id IS NOT NULL) THEN tasks.claimed_by ELSE coalesce(tasks.claimed_by, :agent) END,
+    revision=(tasks.revision + 1), updated_at=CASE WHEN (tasks.scoped OR tasks.ask_id IS NOT NULL) THEN tasks.updated_at
     ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
 WHERE tasks.id = ANY (ARRAY(SELECT picked.id
 FROM picked)) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = ''
@@ -1321,11 +1329,12 @@ UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:sessio
     date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
     (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN tasks.scoped THEN
-    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN (tasks.scoped OR tasks.ask_id
+    IS NOT NULL) THEN tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
-    :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=CASE WHEN (tasks.scoped OR
+    tasks.ask_id IS NOT NULL) THEN tasks.claimed_by ELSE coalesce(tasks.claimed_by, :agent) END,
+    revision=(tasks.revision + 1), updated_at=CASE WHEN (tasks.scoped OR tasks.ask_id IS NOT NULL) THEN tasks.updated_at
     ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
 WHERE tasks.id = ANY (ARRAY(SELECT picked.id
 FROM picked)) AND tasks.status || '' = 'TODO' AND tasks.parked || '' = ''
@@ -1362,11 +1371,12 @@ UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:sessio
     date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
     (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN tasks.scoped THEN
-    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN (tasks.scoped OR tasks.ask_id
+    IS NOT NULL) THEN tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
-    :agent), reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN tasks.scoped THEN tasks.updated_at
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=CASE WHEN (tasks.scoped OR
+    tasks.ask_id IS NOT NULL) THEN tasks.claimed_by ELSE coalesce(tasks.claimed_by, :agent) END,
+    revision=(tasks.revision + 1), updated_at=CASE WHEN (tasks.scoped OR tasks.ask_id IS NOT NULL) THEN tasks.updated_at
     ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
 WHERE tasks.id = ANY (ARRAY(SELECT picked.id
 FROM picked)) AND tasks.status || '' = 'TODO' AND tasks.parked || '' = ''
@@ -1379,17 +1389,11 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 FROM task_dependencies
 WHERE task_dependencies.task_id = tasks.id) AS depends;
 
--- name: claim_reserved
--- why: Take the first tasks that are reserved for the caller, since a human answered what it asked.
--- takes: agent text, session text, lease_seconds integer, role text, limit integer
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
---   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
---   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
---   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
---   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
-WITH picked AS
-(SELECT tasks.id AS id
+-- name: reserved
+-- why: The first tasks of a role that are reserved for the caller, since a human answered what it asked.
+-- takes: role text, agent text, session text, limit integer
+-- gives: id text, project text, scoped boolean
+SELECT tasks.id, tasks.project, tasks.scoped
 FROM tasks
 WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked =
     'reserved' AND tasks.reserved_for = :agent AND NOT (tasks.ask_id IS NOT NULL AND (SELECT asks.id
@@ -1398,40 +1402,13 @@ WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_unti
     clock_timestamp())) AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
 ORDER BY tasks.priority, tasks.created_at, tasks.number
 
-LIMIT :limit FOR UPDATE SKIP LOCKED)
-UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:session, lease_until=(SELECT
-    date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
-    (SELECT projects.lease_seconds
-FROM projects
-WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN tasks.scoped THEN
-    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
-FROM projects
-WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
-    :agent), parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN
-    tasks.scoped THEN tasks.updated_at ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
-WHERE tasks.id = ANY (ARRAY(SELECT picked.id
-FROM picked)) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = 'reserved' AND
-    tasks.reserved_for = :agent
-RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
-    tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
-    tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
-    tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
-    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
-    tasks.scoped, tasks.parked_on, tasks.ask_id, EXISTS (SELECT task_dependencies.task_id
-FROM task_dependencies
-WHERE task_dependencies.task_id = tasks.id) AS depends;
+LIMIT :limit;
 
--- name: claim_reserved_project
--- why: Take the first tasks that are reserved for the caller, since a human answered what it asked.
--- takes: agent text, session text, lease_seconds integer, role text, project text, limit integer
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
---   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
---   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
---   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
---   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
-WITH picked AS
-(SELECT tasks.id AS id
+-- name: reserved_project
+-- why: The first tasks of a role that are reserved for the caller, since a human answered what it asked.
+-- takes: role text, project text, agent text, session text, limit integer
+-- gives: id text, project text, scoped boolean
+SELECT tasks.id, tasks.project, tasks.scoped
 FROM tasks
 WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.status = 'TODO' AND tasks.unmet_dependencies =
     0 AND tasks.parked = 'reserved' AND tasks.reserved_for = :agent AND NOT (tasks.ask_id IS NOT NULL AND (SELECT
@@ -1441,19 +1418,42 @@ WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_unti
     clock_timestamp())) AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
 ORDER BY tasks.priority, tasks.created_at, tasks.number
 
-LIMIT :limit FOR UPDATE SKIP LOCKED)
+LIMIT :limit;
+
+-- name: claim_reserved
+-- why: Take some of them.
+-- takes: agent text, session text, lease_seconds integer, ids list
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
+WITH wanted AS
+(SELECT tasks.id AS id
+FROM tasks
+WHERE tasks.id = ANY (CAST(:ids AS TEXT[])) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND
+    tasks.parked || '' = 'reserved' AND tasks.reserved_for = :agent AND NOT (tasks.ask_id IS NOT NULL AND (SELECT
+    asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
+    clock_timestamp())) AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
+ORDER BY tasks.number FOR UPDATE SKIP LOCKED)
 UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:session, lease_until=(SELECT
     date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
     (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN tasks.scoped THEN
-    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN (tasks.scoped OR tasks.ask_id
+    IS NOT NULL) THEN tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
-    :agent), parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN
-    tasks.scoped THEN tasks.updated_at ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
-WHERE tasks.id = ANY (ARRAY(SELECT picked.id
-FROM picked)) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = 'reserved' AND
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=CASE WHEN (tasks.scoped OR
+    tasks.ask_id IS NOT NULL) THEN tasks.claimed_by ELSE coalesce(tasks.claimed_by, :agent) END, parked='',
+    parked_until=CASE WHEN (tasks.scoped OR tasks.ask_id IS NOT NULL) THEN tasks.parked_until ELSE NULL END,
+    reserved_for=CASE WHEN (tasks.scoped OR tasks.ask_id IS NOT NULL) THEN tasks.reserved_for ELSE NULL END,
+    revision=(tasks.revision + 1), updated_at=CASE WHEN (tasks.scoped OR tasks.ask_id IS NOT NULL) THEN tasks.updated_at
+    ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
+WHERE tasks.id = ANY (ARRAY(SELECT wanted.id
+FROM wanted)) AND tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = 'reserved' AND
     tasks.reserved_for = :agent
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
@@ -1477,12 +1477,15 @@ UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:sessio
     date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
     (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN tasks.scoped THEN
-    tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN (tasks.scoped OR tasks.ask_id
+    IS NOT NULL) THEN tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=coalesce(tasks.claimed_by,
-    :agent), parked='', parked_until=NULL, reserved_for=NULL, revision=(tasks.revision + 1), updated_at=CASE WHEN
-    tasks.scoped THEN tasks.updated_at ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=CASE WHEN (tasks.scoped OR
+    tasks.ask_id IS NOT NULL) THEN tasks.claimed_by ELSE coalesce(tasks.claimed_by, :agent) END, parked='',
+    parked_until=CASE WHEN (tasks.scoped OR tasks.ask_id IS NOT NULL) THEN tasks.parked_until ELSE NULL END,
+    reserved_for=CASE WHEN (tasks.scoped OR tasks.ask_id IS NOT NULL) THEN tasks.reserved_for ELSE NULL END,
+    revision=(tasks.revision + 1), updated_at=CASE WHEN (tasks.scoped OR tasks.ask_id IS NOT NULL) THEN tasks.updated_at
+    ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
 WHERE tasks.id = :task_id AND (tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = ''
     OR tasks.status || '' = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked || '' = 'reserved' AND
     tasks.reserved_for = :agent)
@@ -1495,8 +1498,8 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 FROM task_dependencies
 WHERE task_dependencies.task_id = tasks.id) AS depends;
 
--- name: claim_scoped
--- why: The rest of a claim, once its scopes are free: one that is set aside instead was never touched.
+-- name: claim_whole
+-- why: The rest of a claim, once nobody is in its way: a task that is put back instead was never touched.
 -- takes: lease_seconds integer, task_id text
 -- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
 --   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
@@ -1506,7 +1509,8 @@ WHERE task_dependencies.task_id = tasks.id) AS depends;
 --   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 UPDATE tasks SET lease_seconds=coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
 FROM projects
-WHERE projects.name = tasks.project), 900), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
+WHERE projects.name = tasks.project), 900), claimed_by=coalesce(tasks.claimed_by, tasks.assigned_agent),
+    parked_until=NULL, reserved_for=NULL, updated_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
 WHERE tasks.id = :task_id
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
@@ -1917,12 +1921,14 @@ FROM clock)) THEN tasks.not_before ELSE NULL END ELSE tasks.parked_until END, sc
 WHERE tasks.id = :task_id;
 
 -- name: task_set_aside
--- why: A task that was just taken, but whose scopes or response are another's: as if never taken, and out of the way.
+-- why: A task that was just taken, but whose scopes or response are another's: as if never taken, and out of the way;
+--   what is reserved stays so, and is out of the way of others anyhow.
 -- takes: parked text, parked_until instant, lease_id integer, task_id text
 -- gives: nothing
 UPDATE tasks SET status='TODO', assigned_agent=NULL, session_id=NULL, lease_until=NULL, attempt=(tasks.attempt - 1),
-    claimed_by=CASE WHEN (tasks.attempt > 1) THEN tasks.claimed_by ELSE NULL END, parked=:parked,
-    parked_until=:parked_until, revision=(tasks.revision - 1), parked_on=:lease_id
+    parked=CASE WHEN (tasks.reserved_for IS NOT NULL) THEN 'reserved' ELSE :parked END, parked_until=CASE WHEN
+    (tasks.reserved_for IS NOT NULL) THEN tasks.parked_until ELSE :parked_until END, revision=(tasks.revision - 1),
+    parked_on=CASE WHEN (tasks.reserved_for IS NOT NULL) THEN NULL ELSE CAST(:lease_id AS BIGINT) END
 WHERE tasks.id = :task_id;
 
 -- name: scopes_of
