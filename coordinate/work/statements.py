@@ -1145,8 +1145,10 @@ add(
     .order_by(_finished_on, t.status),
 )
 _latest = attempts.alias("latest")
-_of_its_latest = and_(_latest.c.task_id == t.id, _latest.c.attempt == t.attempt)
 _LAST_ENDED = (t.finished_at, t.number)
+# Not the task's own number: that goes on by a margin where a board was restored.
+_last_attempt = select(func.max(attempts.c.attempt)).where(attempts.c.task_id == t.id).correlate(tasks)
+_of_its_latest = and_(_latest.c.task_id == t.id, _latest.c.attempt == _last_attempt.scalar_subquery())
 add(
     "tasks_finished",
     "The tasks that ended last, with their last attempt.",

@@ -8,8 +8,9 @@ import pytest
 
 from coordinate import Coordinator
 from coordinate.errors import InvalidInput
+from coordinate.service import settle
 from tests.clock import age
-from tests.tables import rows
+from tests.tables import as_owner, rows
 
 LATER = datetime(2090, 1, 1, tzinfo=UTC)
 
@@ -140,6 +141,18 @@ def test_lint_names_twins_by_the_first_of_them(board: Coordinator) -> None:
     (issue,) = board.lint()
     assert (issue.task_id, issue.severity) == ("TASK-2", "warn")
     assert "1 other" in issue.message
+
+
+def test_whose_work_was_finished_is_known_after_a_restore(board: Coordinator, board_url: str) -> None:
+    """Attempts keep their numbers there, and the tasks' own go on by a margin."""
+    board.dispatch(title="T", role="worker")
+    done = board.complete(handle=board.claim_next(role="worker"))
+    before = board.list_finished(by_agent="alice")
+    assert [each.agent for each in before] == ["alice"]
+    settle(as_owner(board_url))
+    assert board.list_finished(by_agent="alice") == before
+    assert board.complete(handle="TASK-1@1").already
+    assert board.view(task=done.task.id).task.attempt > 1
 
 
 def test_what_ended_last_and_how_attempts_ended(board: Coordinator, board_url: str) -> None:

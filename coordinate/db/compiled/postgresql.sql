@@ -2721,7 +2721,10 @@ ORDER BY to_char(tasks.finished_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), tasks.stat
 --   created_at instant, finished_at instant, agent text, started_at instant
 SELECT tasks.id, tasks.number, tasks.title, tasks.status, tasks.role_boundary, tasks.project, tasks.priority,
     tasks.created_at, tasks.finished_at, latest.agent, latest.started_at
-FROM tasks LEFT OUTER JOIN attempts AS latest ON latest.task_id = tasks.id AND latest.attempt = tasks.attempt
+FROM tasks LEFT OUTER JOIN attempts AS latest ON latest.task_id = tasks.id AND latest.attempt = (SELECT
+    max(attempts.attempt) AS max_1
+FROM attempts
+WHERE attempts.task_id = tasks.id)
 WHERE tasks.finished_at IS NOT NULL AND (CAST(:status AS TEXT) IS NULL OR tasks.status = :status) AND (CAST(:role AS
     TEXT) IS NULL OR tasks.role_boundary = :role) AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) AND
     (CAST(:agent AS TEXT) IS NULL OR latest.agent = :agent) AND (CAST(:needle AS TEXT) IS NULL OR strpos(tasks.folded,
