@@ -413,11 +413,12 @@ class Dispatched:
 
 @dataclass(frozen=True)
 class Cancelled:
-    """A cancelled task, who held it, and who now waits for what will never come."""
+    """A cancelled task, who held it, and who now waits for what will never come, with how many more."""
 
     task: Task
     former_holder: str | None
     stranded: tuple[str, ...]
+    more_stranded: int = 0
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,9 @@ def plain(value: Any) -> Any:
         case Done() | Dispatched():
             return {**_task(value.task), "already": True} if value.already else _task(value.task)
         case Cancelled():
-            return {**_task(value.task), "former_holder": value.former_holder, "stranded": list(value.stranded)}
+            more = {"more_stranded": value.more_stranded} if value.more_stranded else {}
+            stranded = {"former_holder": value.former_holder, "stranded": list(value.stranded)}
+            return {**_task(value.task), **stranded, **more}
         case Outcome():
             said = {"id": value.id, "ok": value.ok}
             return (

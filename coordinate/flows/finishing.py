@@ -174,13 +174,16 @@ def approve_all(
     limit: int = review.APPROVE_ALL_MAX,
     agent: str = "",
 ) -> list[Outcome]:
-    """Approve what waits for review (at most 1,000, by priority); each answers for itself, a refused one stops none."""
+    """Approve what waits for review, by priority; each answers for itself, a refused one stops none.
+
+    At most 1,000: what this reviewer may judge goes before what is refused, so that calling it again comes to all.
+    """
     agent = inputs.agent(agent)
 
     def one(task: str) -> Task:
         return approve(tx, task=task, override=override, agent=agent)
 
-    return review.approve_each(tx, project=project, override=override, limit=limit, one=one)
+    return review.approve_each(tx, project=project, override=override, limit=limit, agent=agent, one=one)
 
 
 def reject(
@@ -216,10 +219,10 @@ def _judged(tx: Tx, task: Task, agent: str) -> Task:
 def cancel(tx: Tx, *, task: str, reason: str = "", expected_revision: int | None = None, agent: str = "") -> Cancelled:
     """End a task that nobody shall do any more. Who held it holds it no longer; `reopen` brings it back.
 
-    The answer lists the live tasks that depend on it (`stranded`): they never become ready unless the dependency is
-    removed, or this task reopened and done. Against a completion at the same moment exactly one of the two happens.
-    What it asked a human and was not answered yet is withdrawn. With `expected_revision` it is refused as
-    `OutdatedRevision` when the task changed since.
+    The answer lists the live tasks that depend on it (`stranded`, at most 100; `more_stranded` counts the others): they
+    never become ready unless the dependency is removed, or this task reopened and done. Against a completion at the
+    same moment exactly one of the two happens. What it asked a human and was not answered yet is withdrawn. With
+    `expected_revision` it is refused as `OutdatedRevision` when the task changed since.
     """
     done = tasks.cancel(tx, task=task, reason=reason, expected_revision=expected_revision, agent=agent)
     asked.asked_no_more(tx, done.task.id, f"{done.task.id} was cancelled", agent)
@@ -250,12 +253,14 @@ def unblock(
     `expected_revision` it is refused as `OutdatedRevision` when the task changed since: another reason may stand there.
     Raises `InvalidState` unless it is BLOCKED.
     """
-    withdraws = inputs.flag(withdraw_ask, "withdraw_ask")
+    withdraws, said = inputs.flag(withdraw_ask, "withdraw_ask"), inputs.text(note, "note", limit=inputs.NOTE_MAX)
     row = story.find(tx, inputs.task_id(task), lock=True)
     if row.status == BLOCKED and row.ask_id is not None:
         waits_for = asks.find(tx, row.ask_id, lock=True)
         if waits_for.state == "open" and waits_for.blocking:
             if asked.end_if_over(tx, row, waits_for) is not None:  # which puts it back into the queue by itself
+                if said:
+                    story.note(tx, row.id, inputs.agent(agent), "COMMENT", said)
                 return story.task_of(tx, story.find(tx, row.id))
             if not withdraws:
                 raise asked.waits(row.id, waits_for, "answer that, or withdraw it along: --withdraw-ask")

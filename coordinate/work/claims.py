@@ -100,10 +100,10 @@ def take(tx: Tx, queue: Queue, count: int, *, wait: bool = False) -> list[Row]:
         rows = tx.all(queue.statement, **queue.params)
     else:
         rows = tx.all(queue.statement + ("_many" if queue.indexed else ""), limit=count, **queue.params)
-    return _in_order(rows)
+    return in_order(rows)
 
 
-def _in_order(rows: list[Row]) -> list[Row]:
+def in_order(rows: list[Row]) -> list[Row]:
     """As they stood in the queue; what was changed comes back in any order."""
     return sorted(rows, key=lambda row: (row.priority, row.created_at, row.number))
 
@@ -153,7 +153,7 @@ def reserved(tx: Tx, queue: Queue) -> list[Row]:
 def take_reserved(tx: Tx, queue: Queue, rows: list[Row]) -> list[Row]:
     """Take what is reserved for the caller, but what others have locked."""
     params = {name: value for name, value in queue.params.items() if name not in ("role", "project")}
-    return _in_order(tx.all("claim_reserved", ids=[row.id for row in rows], **params))
+    return in_order(tx.all("claim_reserved", ids=[row.id for row in rows], **params))
 
 
 def set_due_right(tx: Tx, agent: str, follow: OnExpiry) -> tuple[bool, bool]:

@@ -17,6 +17,8 @@ from coordinate.records import Task
 from coordinate.states import CANCELLED, DONE, FINAL, TODO
 from coordinate.work import story
 
+STRANDED_MAX = 100
+
 
 def depend_add(tx: Tx, *, task: str, on: str, agent: str = "") -> Task:
     """Let a task wait for another one too. Adding an edge that is there already changes nothing.
@@ -136,10 +138,14 @@ def unmet_by(tx: Tx, task_id: str) -> None:
         tx.run("dependents_count_up", ids=sorted(turned, key=inputs.task_number))
 
 
-def waiting_for(tx: Tx, task_id: str, *, limit: int = 100) -> tuple[str, ...]:
-    """Live tasks with an unmet edge to this one."""
-    rows = tx.all("dependents_of", task_id=task_id, limit=limit)
-    return tuple(row.task_id for row in rows if not row.met and row.status not in FINAL)
+def stranded_by(tx: Tx, task_id: str) -> tuple[tuple[str, ...], int]:
+    """Live tasks with an unmet edge to this one, at most a hundred, and how many there are beyond."""
+    rows = tx.all("stranded_by", task_id=task_id, limit=STRANDED_MAX)
+    if len(rows) < STRANDED_MAX:
+        return tuple(row.id for row in rows), 0
+    counted = tx.one("stranded_count", task_id=task_id)
+    assert counted is not None
+    return tuple(row.id for row in rows), int(counted.count) - STRANDED_MAX
 
 
 def _count_down(tx: Tx, ids: list[str]) -> None:

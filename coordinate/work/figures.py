@@ -164,8 +164,8 @@ def why(tx: Tx, *, task: str) -> Why:
     elif row.status == BLOCKED_STATUS and (asked := _waits_for_a_human(tx, row, now)):
         reasons = [asked]
     elif row.status == BLOCKED_STATUS:
-        last = [note for note in tx.all("notes_of", task_id=row.id, before=None, limit=20) if note.note_type]
-        cause = next((note.content for note in last if note.note_type in ("BLOCKED", "SYSTEM")), "no reason was given")
+        noted = tx.one("note_of_block", task_id=row.id)
+        cause = "no reason was given" if noted is None else noted.content
         reasons = [Reason("blocked", f"it is BLOCKED: {cause}", row.id)]
     elif row.status == IN_REVIEW:
         reserved = row.reviewer is not None and row.review_until > now

@@ -14,7 +14,7 @@ from coordinate.errors import CoordinateError, Held, SelfReview
 from coordinate.records import Outcome, Task
 from coordinate.states import IN_REVIEW, MOVE
 from coordinate.work import dependencies, story
-from coordinate.work.claims import wrong_state
+from coordinate.work.claims import in_order, wrong_state
 
 REVIEW_SECONDS = 1_800
 APPROVE_ALL_MAX = 1_000
@@ -116,20 +116,21 @@ def decided(tx: Tx, row: Row, *, approved: bool, said: str, agent: str) -> None:
 
 
 def approve_each(
-    tx: Tx, *, project: str | None, override: str | None, limit: int, one: Callable[[str], Task]
+    tx: Tx, *, project: str | None, override: str | None, limit: int, agent: str, one: Callable[[str], Task]
 ) -> list[Outcome]:
     """Pass what waits for review by `one`, each for itself; in one order, so that two never wait in a circle."""
     project = inputs.name_or_none(project, "project")
     if override is not None:
         inputs.text(override, "override", limit=inputs.REASON_MAX, blank=False)
-    found = tx.all("review_ids", project=project, limit=inputs.limit(limit, most=APPROVE_ALL_MAX))
+    limit = inputs.limit(limit, most=APPROVE_ALL_MAX)
+    found = tx.all("review_ids", project=project, override=override, agent=agent, limit=limit)
     outcomes: dict[str, Outcome] = {}
     for row in sorted(found, key=lambda row: int(row.number)):
         try:
             outcomes[row.id] = Outcome(row.id, ok=True, task=one(row.id))
         except CoordinateError as error:
             outcomes[row.id] = Outcome(row.id, ok=False, error=error.message, code=error.code)
-    return [outcomes[row.id] for row in found]
+    return [outcomes[row.id] for row in in_order(found)]
 
 
 def _noted(note: str) -> str:

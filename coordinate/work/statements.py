@@ -93,6 +93,9 @@ def _in(column: ColumnElement[Any], statuses: tuple[str, ...]) -> ColumnElement[
     return column == const(statuses[0]) if len(statuses) == 1 else column.in_([const(status) for status in statuses])
 
 
+_live = t.status.not_in([const(status) for status in FINAL])
+
+
 def _named(state: ColumnElement[bool]) -> ColumnElement[bool]:
     """A state of rows that are found by their ids, written so that none of the indexes on states fits.
 
@@ -836,12 +839,14 @@ add(
         ).label("worked")
     ),
 )
+_anothers = and_(t.reviewer != given_text("agent"), t.review_until > now())
+_not_theirs = or_(_anothers, and_(cast(given_text("override"), Text).is_(None), _worked_on_it))
 add(
     "review_ids",
-    "A page of what waits for review.",
-    select(t.id, t.number)
+    "A page of what waits for review: first what this reviewer may judge: what is refused hides none of it.",
+    select(t.id, *_QUEUE_ORDER)
     .where(_in_review, optional(t.project, given_text("project")))
-    .order_by(*_QUEUE_ORDER)
+    .order_by(case((_not_theirs, const(1)), else_=const(0)), *_QUEUE_ORDER)
     .limit(given_integer("limit")),
 )
 
@@ -939,6 +944,19 @@ add(
     .order_by(t.number)
     .limit(given_integer("limit")),
 )
+# Of finished ones there may be any number, so they are left out before the limit.
+_stranded = and_(edge.depends_on_task_id == given_text("task_id"), edge.met.is_(const(False)), _live)
+_dependents = task_dependencies.join(tasks, t.id == edge.task_id)
+add(
+    "stranded_by",
+    "Live tasks that wait for one.",
+    select(t.id, t.number).select_from(_dependents).where(_stranded).order_by(t.number).limit(given_integer("limit")),
+)
+add(
+    "stranded_count",
+    "How many they are.",
+    select(func.count(t.id, type_=BIGINT).label("count")).select_from(_dependents).where(_stranded),
+)
 _reach = (
     select(edge.depends_on_task_id.label("id"))
     .where(edge.task_id == given_text("from_task"))
@@ -984,6 +1002,14 @@ add(
     )
     .order_by(notes.c.id.desc())
     .limit(given_integer("limit")),
+)
+add(
+    "note_of_block",
+    "Why a task is BLOCKED: the newest note that says so, whatever was written on it since.",
+    select(notes.c.content)
+    .where(notes.c.task_id == given_text("task_id"), notes.c.note_type.in_([const("BLOCKED"), const("SYSTEM")]))
+    .order_by(notes.c.id.desc())
+    .limit(const(1)),
 )
 _history_insert = (
     insert(history)
@@ -1226,7 +1252,6 @@ add(
     .order_by(t.number)
     .limit(given_integer("limit")),
 )
-_live = t.status.not_in([const(status) for status in FINAL])
 add(
     "tasks_twins",
     "Live tasks of one title and role: perhaps dispatched twice.",

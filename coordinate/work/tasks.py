@@ -339,8 +339,8 @@ def cancel(tx: Tx, *, task: str, reason: str = "", expected_revision: int | None
     ended = tx.one("attempt_close", task_id=row.id, outcome="cancelled", reason=reason)
     if row.scoped:
         leases.end_of_task(tx, row.id, reason="released", by=inputs.agent(agent))
-    stranded = dependencies.waiting_for(tx, row.id)
-    return Cancelled(story.task_of(tx, row), ended.agent if ended else None, stranded)
+    stranded, more = dependencies.stranded_by(tx, row.id)
+    return Cancelled(story.task_of(tx, row), ended.agent if ended else None, stranded, more)
 
 
 def reopen(tx: Tx, *, task: str, reason: str = "", expected_revision: int | None = None, agent: str = "") -> Task:

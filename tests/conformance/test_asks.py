@@ -1158,7 +1158,8 @@ def test_a_task_that_nobody_answered_in_time_is_unblocked_by_that(
 ) -> None:
     board.revise(ask="ASK-1", timeout_seconds=600)
     age(board_url, 601)
-    assert board.unblock(task="TASK-1").status == "TODO"
+    assert board.unblock(task="TASK-1", note="go on without").status == "TODO"
+    assert board.view(task="TASK-1").notes[0].content == "go on without"
     assert board.show_ask(ask="ASK-1").ask.close_reason == "expired"
 
 

@@ -12,7 +12,8 @@ from coordinate.errors import (
     UnmetDependencies,
     UnreachableDependency,
 )
-from tests.tables import assert_sound, nothing_changes, refused, rows
+from coordinate.plans import PlannedTask
+from tests.tables import assert_sound, nothing_changes, refused, rows, run
 
 
 def tasks(board: Coordinator, *depends_on: list[int]) -> None:
@@ -155,6 +156,15 @@ def test_a_cancelled_dependency_is_said_and_never_silently_waited_for(board: Coo
     assert board.depend_remove(task="TASK-2", on="TASK-1").unmet_dependencies == 0
     assert board.claim_next(role="worker").task.id == "TASK-2"
     assert_sound(board_url)
+
+
+def test_who_is_stranded_is_said_whatever_was_cancelled_before_them(board: Coordinator, board_url: str) -> None:
+    plan = [PlannedTask("root", "Root", "worker")]
+    plan += [PlannedTask(f"k{n}", "T", "worker", depends_on=("root",)) for n in range(202)]
+    board.dispatch_plan(plan=plan)
+    run(board_url, "UPDATE tasks SET status = 'CANCELLED' WHERE number BETWEEN 2 AND 101")
+    cancelled = board.cancel(task="TASK-1")
+    assert (cancelled.stranded[0], len(cancelled.stranded), cancelled.more_stranded) == ("TASK-102", 100, 2)
 
 
 def test_a_dependency_that_never_existed_is_refused(board: Coordinator, board_url: str) -> None:

@@ -89,6 +89,14 @@ def test_why_says_what_a_task_waits_for(busy: Coordinator, board_url: str) -> No
     assert busy.why(task="TASK-2").reasons[0].code == "expired"
 
 
+def test_why_says_the_reason_of_a_block_whatever_was_written_since(board: Coordinator) -> None:
+    board.dispatch(title="T", role="worker")
+    board.block(handle=board.claim_next(role="worker"), reason="the vendor is down")
+    for number in range(21):
+        board.comment(task="TASK-1", text=f"still waiting {number}")
+    assert board.why(task="TASK-1").reasons[0].message == "it is BLOCKED: the vendor is down"
+
+
 def test_ready_is_true_exactly_when_a_claim_would_take_it(board: Coordinator, board_url: str) -> None:
     soon = datetime.now(UTC) + timedelta(hours=1)
     board.dispatch(title="T", role="worker", not_before=soon)

@@ -182,6 +182,16 @@ def test_approve_all_keeps_to_one_project_and_to_its_limit(board: Coordinator) -
     assert board.approve_all(project="c") == []
 
 
+def test_approve_all_comes_to_what_stands_behind_what_others_have_to_judge(board: Coordinator) -> None:
+    submitted(board, "alice", priority=1)
+    submitted(board, "bob", priority=2)
+    board.claim_review(task=submitted(board, "bob", priority=3), agent="rita")
+    submitted(board, "bob", priority=4)
+    passed = [[(each.id, each.ok) for each in board.approve_all(limit=2)] for _ in range(2)]
+    assert passed == [[("TASK-2", True), ("TASK-4", True)], [("TASK-1", False), ("TASK-3", False)]]
+    assert [each.ok for each in board.approve_all(limit=1, override="I am a human")] == [True]
+
+
 # --- one queue for many reviewers -------------------------------------------------------------------------------------
 
 

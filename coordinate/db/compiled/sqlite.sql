@@ -2046,13 +2046,17 @@ FROM attempts
 WHERE attempts.task_id = :task_id AND attempts.attempt > :rejected_attempt AND attempts.agent = :agent) AS worked;
 
 -- name: review_ids
--- why: A page of what waits for review.
--- takes: project text, limit integer
--- gives: id text, number integer
-SELECT tasks.id, tasks.number
+-- why: A page of what waits for review: first what this reviewer may judge: what is refused hides none of it.
+-- takes: project text, agent text, override text, limit integer
+-- gives: id text, priority integer, created_at instant, number integer
+SELECT tasks.id, tasks.priority, tasks.created_at, tasks.number
 FROM tasks
 WHERE tasks.status = 'IN_REVIEW' AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project)
-ORDER BY tasks.priority, tasks.created_at, tasks.number
+ORDER BY CASE WHEN (tasks.reviewer != :agent AND tasks.review_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now') OR
+    CAST(:override AS TEXT) IS NULL AND (EXISTS (SELECT attempts.attempt
+FROM attempts
+WHERE attempts.task_id = tasks.id AND attempts.attempt > tasks.rejected_attempt AND attempts.agent = :agent))) THEN 1
+    ELSE 0 END, tasks.priority, tasks.created_at, tasks.number
 
 LIMIT :limit;
 
@@ -2140,6 +2144,27 @@ ORDER BY tasks.number
 
 LIMIT :limit;
 
+-- name: stranded_by
+-- why: Live tasks that wait for one.
+-- takes: task_id text, limit integer
+-- gives: id text, number integer
+SELECT tasks.id, tasks.number
+FROM task_dependencies JOIN tasks ON tasks.id = task_dependencies.task_id
+WHERE task_dependencies.depends_on_task_id = :task_id AND task_dependencies.met IS false AND (tasks.status NOT IN
+    ('DONE', 'CANCELLED'))
+ORDER BY tasks.number
+
+LIMIT :limit;
+
+-- name: stranded_count
+-- why: How many they are.
+-- takes: task_id text
+-- gives: count integer
+SELECT count(tasks.id) AS count
+FROM task_dependencies JOIN tasks ON tasks.id = task_dependencies.task_id
+WHERE task_dependencies.depends_on_task_id = :task_id AND task_dependencies.met IS false AND (tasks.status NOT IN
+    ('DONE', 'CANCELLED'));
+
 -- name: edge_reaches
 -- why: Whether one task waits for another, directly or through others: such an edge would close a circle.
 -- takes: from_task text, to_task text
@@ -2181,6 +2206,17 @@ WHERE notes.task_id = :task_id AND (CAST(:before AS BIGINT) IS NULL OR notes.id 
 ORDER BY notes.id DESC
 
 LIMIT :limit;
+
+-- name: note_of_block
+-- why: Why a task is BLOCKED: the newest note that says so, whatever was written on it since.
+-- takes: task_id text
+-- gives: content text
+SELECT notes.content
+FROM notes
+WHERE notes.task_id = :task_id AND notes.note_type IN ('BLOCKED', 'SYSTEM')
+ORDER BY notes.id DESC
+
+LIMIT 1;
 
 -- name: history_insert
 -- why: What happened to a task.

@@ -70,7 +70,7 @@ async def do(request: Request) -> Response:
 def _to_know(done: object, form: Form, me: str) -> str:
     """What a person could not see when they did it: that another was first, other words, whom it leaves waiting."""
     if isinstance(done, Cancelled) and done.stranded:
-        more = len(done.stranded) - STRANDED_MAX
+        more = len(done.stranded) - STRANDED_MAX + done.more_stranded
         named = ", ".join(done.stranded[:STRANDED_MAX]) + (f" and {more} more" if more > 0 else "")
         return f"What waits for it never becomes ready now: {named}."
     if not isinstance(done, Responded) or done.response is None:
