@@ -2661,12 +2661,34 @@ WHERE projects.name IN (SELECT value FROM json_each(:projects)) AND projects.max
 -- why: All projects that have tasks, asks, boards or settings.
 -- takes: limit integer
 -- gives: name text, lease_seconds integer, max_attempts integer, closed_at instant
+WITH RECURSIVE of_tasks(name, place) AS
+(SELECT min(tasks.project) AS name, 1 AS place
+FROM tasks UNION ALL SELECT (SELECT min(tasks.project) AS name
+FROM tasks
+WHERE tasks.project > of_tasks.name) AS name, of_tasks.place + 1 AS place
+FROM of_tasks
+WHERE of_tasks.name IS NOT NULL AND of_tasks.place < :limit),
+of_asks(name, place) AS
+(SELECT min(asks.project) AS name, 1 AS place
+FROM asks UNION ALL SELECT (SELECT min(asks.project) AS name
+FROM asks
+WHERE asks.project > of_asks.name) AS name, of_asks.place + 1 AS place
+FROM of_asks
+WHERE of_asks.name IS NOT NULL AND of_asks.place < :limit),
+of_boards(name, place) AS
+(SELECT min(boards.project) AS name, 1 AS place
+FROM boards UNION ALL SELECT (SELECT min(boards.project) AS name
+FROM boards
+WHERE boards.project > of_boards.name) AS name, of_boards.place + 1 AS place
+FROM of_boards
+WHERE of_boards.name IS NOT NULL AND of_boards.place < :limit)
 SELECT names.name, projects.lease_seconds, projects.max_attempts, projects.closed_at
-FROM (SELECT tasks.project AS name
-FROM tasks UNION SELECT asks.project AS project
-FROM asks UNION SELECT boards.project AS project
-FROM boards UNION SELECT projects.name AS name
+FROM (SELECT of_tasks.name AS name
+FROM of_tasks UNION SELECT of_asks.name AS name
+FROM of_asks UNION SELECT of_boards.name AS name
+FROM of_boards UNION SELECT projects.name AS name
 FROM projects) AS names LEFT OUTER JOIN projects ON projects.name = names.name
+WHERE names.name IS NOT NULL
 ORDER BY names.name
 
 LIMIT :limit;
