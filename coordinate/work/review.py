@@ -39,15 +39,14 @@ def claim_review(
     named = None if task_id is None else story.find(tx, task_id, lock=True)
     if named is not None:
         _refuse(tx, named, "claim_review", agent, override=None)
-    row = tx.one(
-        "review_claim",
-        task_id=task_id,
-        project=None if project is None else inputs.name(project, "project"),
-        lease_seconds=inputs.lease_seconds(lease_seconds),
-        agent=agent,
-    )
-    if row is None:
-        return None if named is None else story.task_of(tx, named)  # the caller has reserved it already
+    project = inputs.name_or_none(project, "project")
+    lease = inputs.lease_seconds(lease_seconds)
+    row = None
+    while row is None:
+        picked = tx.one("review_pick", task_id=task_id, project=project, agent=agent)
+        if picked is None:
+            return None if named is None else story.task_of(tx, named)  # the caller has reserved it already
+        row = tx.one("review_claim", task_id=picked.id, lease_seconds=lease, agent=agent)
     story.record(tx, row, "CLAIM_REVIEW", "review.claimed", agent=agent)
     return story.task_of(tx, row)
 

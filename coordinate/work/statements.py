@@ -804,7 +804,9 @@ _worked_on_it = exists(
         attempts.c.agent == given_text("agent"),
     )
 )
-_for_review = (
+add(
+    "review_pick",
+    "Lock the first submitted task that nobody reviews and that the reviewer did not work on in this round.",
     select(t.id)
     .where(
         _in_review,
@@ -815,14 +817,13 @@ _for_review = (
     )
     .order_by(*_QUEUE_ORDER)
     .limit(const(1))
-    .with_for_update(skip_locked=True)
-    .cte("for_review")
+    .with_for_update(skip_locked=True),
 )
 add(
     "review_claim",
-    "Take the first submitted task that nobody reviews and that the reviewer did not work on in this round.",
+    "Take it, unless the reviewer did this round of it meanwhile: the look before knew of no later attempts.",
     update(tasks)
-    .where(one_of(t.id, _for_review), _named(_in_review), _free_for_review)
+    .where(_THIS, _named(_in_review), _free_for_review, ~_worked_on_it)
     .values(reviewer=given_text("agent"), review_until=plus_seconds(None, given_integer("lease_seconds")), **_CHANGED)
     .returning(*_TASK),
 )

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import psycopg
 import pytest
 
+import coordinate
+from coordinate.db.compiled import Library
 from coordinate.service import Coordinator
 from tests.races import arena
 from tests.races.arena import Call, Noticed, Weakness
@@ -219,3 +223,41 @@ def test_a_dedup_key_that_is_looked_for_too_early_is_noticed(noticed: Noticed, e
 
     weakness = arena.together(look_once, arena.no_transactions) if engine == "sqlite" else look_once
     noticed(lambda url: play_dedup(url, count=20, weakness=weakness))
+
+
+# --- reviews ----------------------------------------------------------------------------------------------------------
+
+
+def review_of_ones_own(url: str) -> str | None:
+    """Rita looks for a review; before her look has the row, she has done the next round of the work herself."""
+    waits = "WHERE pg_advisory_xact_lock_shared(7) IS NOT NULL AND tasks.status = 'IN_REVIEW'"
+    arena.cut("review_pick", r"WHERE tasks\.status = 'IN_REVIEW'", put=waits)()
+    with coordinate.connect(url, agent="rita") as c, psycopg.connect(url) as beside, ThreadPoolExecutor() as thread:
+        c.dispatch(title="t", role="worker")
+        c.complete(handle=c.claim_next(role="worker", agent="bob"), review=True, agent="bob")
+        beside.execute("SELECT pg_advisory_xact_lock(7)")
+        looking = thread.submit(c.claim_review)
+        arena.await_blocked(url, beside.info.backend_pid)
+        c.reject(task="TASK-1", reason="again", agent="sam")
+        c.complete(handle=c.claim_next(role="worker"), review=True)
+        beside.commit()
+        found = looking.result(30)
+    return None if found is None else found.reviewer
+
+
+@pytest.fixture
+def weakened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test does to statements of its own process is undone behind it."""
+    monkeypatch.setattr(Library, "__getitem__", Library.__getitem__)
+
+
+@pytest.mark.usefixtures("weakened")
+def test_nobody_reserves_the_review_of_what_they_did_while_they_looked(postgres_board: str) -> None:
+    """Guard: once the row is locked, a later statement asks who worked on it."""
+    assert review_of_ones_own(postgres_board) is None
+
+
+@pytest.mark.usefixtures("weakened")
+def test_a_review_of_ones_own_work_is_noticed(postgres_board: str) -> None:
+    arena.cut("review_claim", r" AND NOT \(EXISTS .*\)(?= RETURNING)")()
+    assert review_of_ones_own(postgres_board) == "rita"

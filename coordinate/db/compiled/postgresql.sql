@@ -2233,17 +2233,11 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
     tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
     tasks.scoped, tasks.parked_on, tasks.ask_id;
 
--- name: review_claim
--- why: Take the first submitted task that nobody reviews and that the reviewer did not work on in this round.
--- takes: agent text, lease_seconds integer, project text, task_id text
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
---   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
---   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
---   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
---   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
-WITH for_review AS
-(SELECT tasks.id AS id
+-- name: review_pick
+-- why: Lock the first submitted task that nobody reviews and that the reviewer did not work on in this round.
+-- takes: project text, task_id text, agent text
+-- gives: id text
+SELECT tasks.id
 FROM tasks
 WHERE tasks.status = 'IN_REVIEW' AND (tasks.reviewer IS NULL OR tasks.review_until <= (SELECT date_trunc('milliseconds',
     clock_timestamp()))) AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) AND (CAST(:task_id AS TEXT) IS
@@ -2252,13 +2246,24 @@ FROM attempts
 WHERE attempts.task_id = tasks.id AND attempts.attempt > tasks.rejected_attempt AND attempts.agent = :agent))
 ORDER BY tasks.priority, tasks.created_at, tasks.number
 
-LIMIT 1 FOR UPDATE SKIP LOCKED)
+LIMIT 1 FOR UPDATE SKIP LOCKED;
+
+-- name: review_claim
+-- why: Take it, unless the reviewer did this round of it meanwhile: the look before knew of no later attempts.
+-- takes: agent text, lease_seconds integer, task_id text
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET reviewer=:agent, review_until=(SELECT date_trunc('milliseconds', clock_timestamp()) +
     make_interval(secs => CAST(:lease_seconds AS DOUBLE PRECISION))), revision=(tasks.revision + 1), updated_at=(SELECT
     date_trunc('milliseconds', clock_timestamp()))
-WHERE tasks.id = ANY (ARRAY(SELECT for_review.id
-FROM for_review)) AND tasks.status || '' = 'IN_REVIEW' AND (tasks.reviewer IS NULL OR tasks.review_until <= (SELECT
-    date_trunc('milliseconds', clock_timestamp())))
+WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_REVIEW' AND (tasks.reviewer IS NULL OR tasks.review_until <=
+    (SELECT date_trunc('milliseconds', clock_timestamp()))) AND NOT (EXISTS (SELECT attempts.attempt
+FROM attempts
+WHERE attempts.task_id = tasks.id AND attempts.attempt > tasks.rejected_attempt AND attempts.agent = :agent))
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,

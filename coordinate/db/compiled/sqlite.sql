@@ -2007,17 +2007,11 @@ RETURNING id, number, title, body, status, role_boundary, project, priority, ass
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
     updated_at, finished_at, scoped, parked_on, ask_id;
 
--- name: review_claim
--- why: Take the first submitted task that nobody reviews and that the reviewer did not work on in this round.
--- takes: agent text, lease_seconds integer, project text, task_id text
--- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
---   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
---   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
---   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
---   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
---   instant, scoped boolean, parked_on integer, ask_id text
-WITH for_review AS
-(SELECT tasks.id AS id
+-- name: review_pick
+-- why: Lock the first submitted task that nobody reviews and that the reviewer did not work on in this round.
+-- takes: project text, task_id text, agent text
+-- gives: id text
+SELECT tasks.id
 FROM tasks
 WHERE tasks.status = 'IN_REVIEW' AND (tasks.reviewer IS NULL OR tasks.review_until <= strftime('%Y-%m-%dT%H:%M:%fZ',
     'now')) AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) AND (CAST(:task_id AS TEXT) IS NULL OR
@@ -2026,12 +2020,23 @@ FROM attempts
 WHERE attempts.task_id = tasks.id AND attempts.attempt > tasks.rejected_attempt AND attempts.agent = :agent))
 ORDER BY tasks.priority, tasks.created_at, tasks.number
 
-LIMIT 1)
+LIMIT 1;
+
+-- name: review_claim
+-- why: Take it, unless the reviewer did this round of it meanwhile: the look before knew of no later attempts.
+-- takes: agent text, lease_seconds integer, task_id text
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant, scoped boolean, parked_on integer, ask_id text
 UPDATE tasks SET reviewer=:agent, review_until=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (:lease_seconds) || ' seconds'),
     revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
-WHERE tasks.id IN (SELECT for_review.id
-FROM for_review) AND tasks.status || '' = 'IN_REVIEW' AND (tasks.reviewer IS NULL OR tasks.review_until <=
-    strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_REVIEW' AND (tasks.reviewer IS NULL OR tasks.review_until <=
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND NOT (EXISTS (SELECT attempts.attempt
+FROM attempts
+WHERE attempts.task_id = tasks.id AND attempts.attempt > tasks.rejected_attempt AND attempts.agent = :agent))
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
