@@ -413,11 +413,14 @@ def transfer(tx: Tx, *, handle: str | Claim, to: str, lease_seconds: int | None 
     if to == agent:
         raise InvalidInput("a task cannot be transferred to whoever holds it", hint="name another agent", field="to")
     move = MOVE["transfer"]
-    if (before := story.find(tx, task_id)).scoped:
-        leases.lock_scopes(tx, before.project)
+    # Also where it has no scopes yet: the holder may bind some before the task is locked.
+    project = story.find(tx, task_id).project
+    leases.lock_scopes(tx, project)
     row = tx.one("claim_transfer", task_id=task_id, attempt=attempt, agent=agent, to=to, lease_seconds=lease)
     if row is None:
         raise refusal(tx, task_id, attempt, agent, "transfer")
+    if row.scoped and row.project != project:
+        raise InvalidState(f"{task_id} was moved to {row.project} just now", hint="transfer it again", task_id=task_id)
     tx.run("attempt_close", task_id=task_id, outcome=move.outcome, reason=f"to {to}")
     tx.run("attempt_open", task_id=task_id, attempt=row.attempt, agent=to, session=None)
     if row.scoped:

@@ -6,16 +6,20 @@ import itertools
 import random
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 import coordinate
 from coordinate import errors, paths
+from coordinate.db.compiled import Library
 from coordinate.db.engine import Row, Tx
 from coordinate.service import Coordinator
+from coordinate.work import claims
 from tests.races import arena
 from tests.races.arena import Go, Noticed, Weakness
 
@@ -599,3 +603,51 @@ def test_releasing_a_scope_and_claiming_what_waits_for_it_never_wait_for_each_ot
 
 
 DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+
+
+def holders_after_a_transfer(url: str) -> list[tuple[Any, ...]]:
+    """A task gets its first scope while it is transferred, and the giver claims what overlaps that; who holds what."""
+    with coordinate.connect(url, agent="a") as door:
+        session = door.register(name="a").id
+    gate = "pg_advisory_xact_lock_shared(7) IS NOT NULL AND "
+    arena.cut("leases_give", r"(?<=WHERE )", put=gate)()
+    with (
+        coordinate.connect(url, agent="a", session=session) as c,
+        psycopg.connect(url) as beside,
+        psycopg.connect(url) as keeper,
+        ThreadPoolExecutor() as thread,
+    ):
+        c.dispatch(title="t", role="worker")
+        claim = c.claim_next(role="worker")
+        assert c.using(beside).claim_scopes(patterns=["src/a"], task=claim.handle).granted
+        keeper.execute("SELECT pg_advisory_xact_lock(7)")
+        giving = thread.submit(c.transfer, handle=claim, to="b")
+        arena.await_blocked(url, beside.info.backend_pid)
+        beside.commit()
+        arena.await_blocked(url, keeper.info.backend_pid)
+        claiming = thread.submit(c.claim_scopes, patterns=["src"])
+        wait([claiming], timeout=0.5)  # it waits for the transfer, if that has the lock of the scopes
+        keeper.commit()
+        giving.result(30)
+        claiming.result(30)
+    return arena.rows(url, "SELECT agent, resource FROM leases WHERE released_at IS NULL ORDER BY agent")
+
+
+@pytest.fixture
+def weakened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test does to statements of its own process is undone behind it."""
+    monkeypatch.setattr(Library, "__getitem__", Library.__getitem__)
+
+
+@pytest.mark.usefixtures("weakened")
+def test_a_scope_that_is_bound_while_its_task_is_transferred_is_not_split(postgres_board: str) -> None:
+    """Guard: a transfer has the project's lock before it looks, whether the task had scopes or not."""
+    assert holders_after_a_transfer(postgres_board) == [("b", "src/a")]
+
+
+@pytest.mark.usefixtures("weakened")
+def test_a_transfer_without_the_lock_of_the_scopes_is_noticed(
+    postgres_board: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims.leases, "lock_scopes", lambda tx, project: None)
+    assert holders_after_a_transfer(postgres_board) == [("a", "src"), ("b", "src/a")]
