@@ -8,7 +8,7 @@ from coordinate import inputs, leases
 from coordinate.db.engine import Row, Tx
 from coordinate.records import Day, Effort, Finished, LintIssue, Reason, Stats, Status, Why
 from coordinate.states import BLOCKED as BLOCKED_STATUS
-from coordinate.states import CANCELLED, DONE, IN_PROGRESS, IN_REVIEW, OUTCOMES, OWNERS, TODO
+from coordinate.states import CANCELLED, DONE, IN_PROGRESS, IN_REVIEW, OWNERS, TODO
 from coordinate.work import story
 
 LINT_MAX = 1_000
@@ -30,7 +30,7 @@ def status(tx: Tx, *, project: str | None = None, days: int = 14) -> Status:
     by_status, by_role, more_roles, expired = _counts(tx, project)
     total, done = sum(by_status.values()), by_status.get(DONE, 0)
     counted = total - by_status.get(CANCELLED, 0)
-    stuck = tx.all("tasks_unreachable", project=project, role=None, limit=100)
+    stuck = tx.all("unreachable_ids", project=project, role=None, limit=100)
     left = total - done - by_status.get(CANCELLED, 0)
     return Status(
         by_status=by_status,
@@ -39,7 +39,7 @@ def status(tx: Tx, *, project: str | None = None, days: int = 14) -> Status:
         total=total,
         done_count=done,
         percent_done=round(100 * done / counted, 2) if counted else 0.0,
-        unreachable=tuple(dict.fromkeys(row.id for row in stuck)),
+        unreachable=tuple(row.id for row in stuck),
         burndown=_burndown(tx, project, days, left),
         more_roles=more_roles,
     )
@@ -119,9 +119,9 @@ def effort(tx: Tx, *, project: str | None = None, days: int = 30) -> Effort:
     for row in tx.all("attempts_by_day", **given):
         by_day.setdefault(row.day, {})[row.outcome] = row.count
     by_agent: dict[str, dict[str, int]] = {}
-    for row in tx.all("attempts_by_agent", limit=AGENTS_MAX * len(OUTCOMES), **given):
+    for row in tx.all("attempts_by_agent", limit=AGENTS_MAX, **given):
         by_agent.setdefault(row.agent, {})[row.outcome] = row.count
-    return Effort(by_day, dict(list(by_agent.items())[:AGENTS_MAX]))
+    return Effort(by_day, by_agent)
 
 
 def now(tx: Tx) -> datetime:

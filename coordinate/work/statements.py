@@ -1215,34 +1215,52 @@ add(
     .group_by(_ended_on, _attempt.outcome)
     .order_by(_ended_on, _attempt.outcome),
 )
-add(
-    "attempts_by_agent",
-    "How many attempts of each agent ended how.",
-    select(_attempt.agent, _attempt.outcome, _how_many)
+_busiest = (
+    select(_attempt.agent, _how_many)
     .select_from(_attempts_of_project)
     .where(_ended_lately)
-    .group_by(_attempt.agent, _attempt.outcome)
-    .order_by(_how_many.desc(), _attempt.agent, _attempt.outcome)
-    .limit(given_integer("limit")),
+    .group_by(_attempt.agent)
+    .order_by(_how_many.desc(), _attempt.agent)
+    .limit(given_integer("limit"))
+    .cte("busiest")
+)
+add(
+    "attempts_by_agent",
+    "How many attempts of each agent ended how, of those with most.",
+    select(_attempt.agent, _attempt.outcome, _how_many)
+    .select_from(_attempts_of_project.join(_busiest, _busiest.c.agent == _attempt.agent))
+    .where(_ended_lately)
+    .group_by(_busiest.c.count, _attempt.agent, _attempt.outcome)
+    .order_by(_busiest.c.count.desc(), _attempt.agent, _attempt.outcome),
 )
 _dependency = tasks.alias("dependency")
+_cancelled_edges = task_dependencies.join(tasks, t.id == edge.task_id).join(
+    _dependency, _dependency.c.id == edge.depends_on_task_id
+)
+_unreachable = (
+    edge.met.is_(const(False)),
+    _dependency.c.status == const(CANCELLED),
+    _live,
+    optional(t.project, given_text("project")),
+    optional(t.role_boundary, given_text("role")),
+)
 add(
     "tasks_unreachable",
-    "Live tasks that wait for a cancelled one: without somebody's help they never become ready.",
+    "Live tasks that wait for a cancelled one, and for which: without somebody's help they never become ready.",
     select(t.id, t.title, t.project, t.number, _dependency.c.id.label("depends_on"))
-    .select_from(
-        task_dependencies.join(tasks, t.id == edge.task_id).join(
-            _dependency, _dependency.c.id == edge.depends_on_task_id
-        )
-    )
-    .where(
-        edge.met.is_(const(False)),
-        _dependency.c.status == const(CANCELLED),
-        _in(t.status, (TODO, IN_PROGRESS, BLOCKED, IN_REVIEW)),
-        optional(t.project, given_text("project")),
-        optional(t.role_boundary, given_text("role")),
-    )
+    .select_from(_cancelled_edges)
+    .where(*_unreachable)
     .order_by(t.number, _dependency.c.number)
+    .limit(given_integer("limit")),
+)
+add(
+    "unreachable_ids",
+    "Each of these tasks once, however many it waits for in vain.",
+    select(t.id, t.number)
+    .select_from(_cancelled_edges)
+    .where(*_unreachable)
+    .distinct()
+    .order_by(t.number)
     .limit(given_integer("limit")),
 )
 add(

@@ -8,9 +8,10 @@ import pytest
 
 from coordinate import Coordinator
 from coordinate.errors import InvalidInput
+from coordinate.plans import PlannedTask
 from coordinate.service import settle
 from tests.clock import age
-from tests.tables import as_owner, rows
+from tests.tables import as_owner, rows, run
 
 LATER = datetime(2090, 1, 1, tzinfo=UTC)
 
@@ -161,6 +162,26 @@ def test_whose_work_was_finished_is_known_after_a_restore(board: Coordinator, bo
     assert board.list_finished(by_agent="alice") == before
     assert board.complete(handle="TASK-1@1").already
     assert board.view(task=done.task.id).task.attempt > 1
+
+
+def test_what_waits_in_vain_is_counted_by_tasks_and_effort_by_whole_agents(board: Coordinator, board_url: str) -> None:
+    """Neither one task with many cancelled dependencies nor many agents hide what comes behind a limit."""
+    plan = [PlannedTask(f"k{n}", "T", "worker") for n in range(101)]
+    many = tuple(each.key for each in plan)
+    board.dispatch_plan(plan=[*plan, *(PlannedTask(k, "T", "w", depends_on=many) for k in ("waits", "waits too"))])
+    ended = "ended_at, outcome) SELECT id, {} FROM tasks WHERE number {}"
+    now = rows(board_url, "SELECT max(updated_at) FROM tasks")[0][0]
+    for attempt, agent, outcome, numbers in (
+        (1, "'agent-' || number", "completed", "<= 60"),
+        (1, "'zoe'", "completed", "= 61"),
+        (2, "'zoe'", "expired", "= 61"),
+    ):
+        told = f"{attempt}, {agent}, '{now}', '{now}', '{outcome}'"
+        run(board_url, f"INSERT INTO attempts (task_id, attempt, agent, started_at, {ended.format(told, numbers)}")
+    run(board_url, "UPDATE tasks SET status = 'CANCELLED' WHERE number <= 101")
+    assert board.status().unreachable == ("TASK-102", "TASK-103")
+    by_agent = board.effort().by_agent
+    assert (len(by_agent), next(iter(by_agent.items()))) == (50, ("zoe", {"completed": 1, "expired": 1}))
 
 
 def test_what_ended_last_and_how_attempts_ended(board: Coordinator, board_url: str) -> None:

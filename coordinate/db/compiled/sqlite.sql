@@ -2479,28 +2479,48 @@ GROUP BY substr(attempts.ended_at, 1, 10), attempts.outcome
 ORDER BY substr(attempts.ended_at, 1, 10), attempts.outcome;
 
 -- name: attempts_by_agent
--- why: How many attempts of each agent ended how.
+-- why: How many attempts of each agent ended how, of those with most.
 -- takes: since instant, project text, limit integer
 -- gives: agent text, outcome text, count integer
-SELECT attempts.agent, attempts.outcome, count(attempts.attempt) AS count
+WITH busiest AS
+(SELECT attempts.agent AS agent, count(attempts.attempt) AS count
 FROM attempts JOIN tasks ON tasks.id = attempts.task_id
 WHERE attempts.ended_at >= :since AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project)
-GROUP BY attempts.agent, attempts.outcome
-ORDER BY count DESC, attempts.agent, attempts.outcome
+GROUP BY attempts.agent
+ORDER BY count DESC, attempts.agent
 
-LIMIT :limit;
+LIMIT :limit)
+SELECT attempts.agent, attempts.outcome, count(attempts.attempt) AS count
+FROM attempts JOIN tasks ON tasks.id = attempts.task_id JOIN busiest ON busiest.agent = attempts.agent
+WHERE attempts.ended_at >= :since AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project)
+GROUP BY busiest.count, attempts.agent, attempts.outcome
+ORDER BY busiest.count DESC, attempts.agent, attempts.outcome;
 
 -- name: tasks_unreachable
--- why: Live tasks that wait for a cancelled one: without somebody's help they never become ready.
+-- why: Live tasks that wait for a cancelled one, and for which: without somebody's help they never become ready.
 -- takes: project text, role text, limit integer
 -- gives: id text, title text, project text, number integer, depends_on text
 SELECT tasks.id, tasks.title, tasks.project, tasks.number, dependency.id AS depends_on
 FROM task_dependencies JOIN tasks ON tasks.id = task_dependencies.task_id JOIN tasks AS dependency ON dependency.id =
     task_dependencies.depends_on_task_id
-WHERE task_dependencies.met IS false AND dependency.status = 'CANCELLED' AND tasks.status IN ('TODO', 'IN_PROGRESS',
-    'BLOCKED', 'IN_REVIEW') AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) AND (CAST(:role AS TEXT) IS
-    NULL OR tasks.role_boundary = :role)
+WHERE task_dependencies.met IS false AND dependency.status = 'CANCELLED' AND (tasks.status NOT IN ('DONE', 'CANCELLED'))
+    AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) AND (CAST(:role AS TEXT) IS NULL OR
+    tasks.role_boundary = :role)
 ORDER BY tasks.number, dependency.number
+
+LIMIT :limit;
+
+-- name: unreachable_ids
+-- why: Each of these tasks once, however many it waits for in vain.
+-- takes: project text, role text, limit integer
+-- gives: id text, number integer
+SELECT DISTINCT tasks.id, tasks.number
+FROM task_dependencies JOIN tasks ON tasks.id = task_dependencies.task_id JOIN tasks AS dependency ON dependency.id =
+    task_dependencies.depends_on_task_id
+WHERE task_dependencies.met IS false AND dependency.status = 'CANCELLED' AND (tasks.status NOT IN ('DONE', 'CANCELLED'))
+    AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) AND (CAST(:role AS TEXT) IS NULL OR
+    tasks.role_boundary = :role)
+ORDER BY tasks.number
 
 LIMIT :limit;
 
