@@ -152,6 +152,7 @@ def _mend_lease(tx: Tx, row: Row) -> None:
 
 
 def _put_back(tx: Tx, row: Row) -> None:
+    tx.one("task_lock", task_id=row.id)  # it may have been answered, or taken, since it was found
     if (mended := tx.one("task_put_back", task_id=row.id)) is not None:
         _record(tx, mended, f"was set aside ({row.found}) for nothing; it is back in the queue")
         tx.announce("ready")

@@ -192,23 +192,24 @@ _wrong(
     _orphaned,
 )
 _living = exists(select(l.id).where(l.id == t.parked_on, l.released_at.is_(None)))
+_for_nothing = or_(
+    and_(t.parked == const("scope"), or_(t.status != const(TODO), ~_living)),
+    and_(t.parked == const("later"), t.parked_until.is_(None)),
+    and_(t.parked != const("scope"), t.parked_on.is_not(None)),
+)
 _wrong(
     "wrong_parked",
     "Tasks set aside for a scope that nobody holds any more, or without a time at which they return.",
     t.id,
     t.parked,
     tasks,
-    or_(
-        and_(t.parked == const("scope"), or_(t.status != const(TODO), ~_living)),
-        and_(t.parked == const("later"), t.parked_until.is_(None)),
-        and_(t.parked != const("scope"), t.parked_on.is_not(None)),
-    ),
+    _for_nothing,
 )
 add(
     "task_put_back",
-    "Put a task back into the queue, in its old place; one whose time has not come waits for that.",
+    "Put a locked task back into the queue, in its old place; one whose time has not come waits for that.",
     update(tasks)
-    .where(t.id == given_text("task_id"))
+    .where(t.id == given_text("task_id"), _for_nothing)
     .values(
         parked=case((t.not_before > at_once(), const("later")), else_=const("")),
         parked_until=case((t.not_before > at_once(), t.not_before), else_=const(None)),

@@ -224,14 +224,14 @@ def refuse_split(tx: Tx, going: Sequence[Row]) -> None:
 
 def refuse_move(tx: Tx, ids: Sequence[str], project: str) -> None:
     """Raise `InvalidState` when scopes of another project are bound to one of these (locked) tasks."""
-    for row in tx.all("leases_of_tasks", ids=list(ids), limit=inputs.LIST_MAX):
-        if row.project != project:
-            raise InvalidState(
-                f"{row.task_id} has scopes in project {row.project}, held by {row.agent}: {row.resource}",
-                hint="move it when its hold is over and its worktree closed",
-                task_id=row.task_id,
-                holder=row.agent,
-            )
+    row = tx.one("leases_elsewhere", ids=list(ids), project=project)
+    if row is not None:
+        raise InvalidState(
+            f"{row.task_id} has scopes in project {row.project}, held by {row.agent}: {row.resource}",
+            hint="move it when its hold is over and its worktree closed",
+            task_id=row.task_id,
+            holder=row.agent,
+        )
 
 
 def keep_with_task(tx: Tx, task_id: str, until: datetime) -> None:

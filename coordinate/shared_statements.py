@@ -561,6 +561,14 @@ add(
     select(*_LEASE).where(_HELD, among(lease.task_id, "ids")).order_by(lease.id).limit(given_integer("limit")),
 )
 add(
+    "leases_elsewhere",
+    "The first that is bound to one of these tasks in another project than this.",
+    select(*_LEASE)
+    .where(_HELD, among(lease.task_id, "ids"), lease.project != given_text("project"))
+    .order_by(lease.id)
+    .limit(const(1)),
+)
+add(
     "scopes_free",
     "Scopes of a session that neither a held task nor an open worktree keeps, locked: none is bound meanwhile.",
     select(*_LEASE)

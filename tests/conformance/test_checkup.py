@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import coordinate
-from coordinate import Coordinator, errors
+from coordinate import Coordinator, checkup, errors
 from coordinate.records import Symptom
 from tests.migrations.catalog import fill
-from tests.tables import as_owner, assert_sound, dump, rows, run
+from tests.tables import as_owner, assert_sound, dump, nothing_changes, rows, run
 
 LATER = "'2090-01-01T00:00:00.000Z'"
 ATTEMPT = "INSERT INTO attempts (task_id, attempt, agent, started_at) VALUES ('TASK-1', {}, 'mallory', {})"
@@ -124,6 +124,17 @@ def test_a_number_that_comes_twice_is_told_until_it_goes_on_above(
     assert four.dispatch(title="next", role="worker").task.id == "TASK-5"
     assert four.claim_next(role="worker") is not None
     assert four.examine() == []
+
+
+def test_what_is_set_aside_rightly_by_now_is_not_put_back(four: Coordinator, board_url: str) -> None:
+    """Agents go on while a board is repaired: what was found wrong may have been answered meanwhile."""
+    run(board_url, *PLANTED["parked"])
+    found, _ = four.database.perform(lambda tx: tx.all("wrong_parked", limit=9), writes=False)
+    assert [row.id for row in found] == ["TASK-4"]
+    kept = "parked = 'reserved', parked_on = NULL, reserved_for = 'bob'"
+    run(board_url, f"UPDATE tasks SET {kept} WHERE id = 'TASK-4'")
+    with nothing_changes(board_url):
+        four.database.perform(lambda tx: checkup._put_back(tx, found[0]), writes=True)
 
 
 def test_what_was_mended_works_again_and_tells_its_story(four: Coordinator, board_url: str) -> None:

@@ -454,6 +454,23 @@ def test_the_scopes_of_a_held_task_are_not_edited_nor_is_it_moved_away_from_them
     assert board.set_project(tasks=["TASK-1"], project="p") == 1
 
 
+def test_no_number_of_scopes_hides_the_one_that_a_move_would_leave_behind(board: Coordinator, board_url: str) -> None:
+    dispatch(board, "src")
+    dispatch(board, "src", project="p")
+    claims = board.claim_batch(role="worker", count=2)
+    copied = "project, resource, prefix, mode, agent, task_id, attempt, ttl_seconds, acquired_at, expires_at"
+    run(
+        board_url,
+        f"""INSERT INTO leases (kind, fence, {copied})
+            WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
+            SELECT 'scope', 1000 + i, {copied} FROM leases, n WHERE project = 'p'""",
+        "DELETE FROM leases WHERE project = 'default'",
+    )
+    assert board.claim_scopes(patterns=["docs"], task=claims[0].handle, project="default").granted
+    with refused(board_url, InvalidState, "TASK-1 has scopes in project default"):
+        board.set_project(tasks=["TASK-1", "TASK-2"], project="p")
+
+
 def test_scopes_of_a_task_are_claimed_in_its_project(board: Coordinator, board_url: str) -> None:
     dispatch(board, project="p")
     claim = board.claim_next(role="worker")

@@ -568,6 +568,21 @@ ORDER BY leases.id
 
 LIMIT :limit;
 
+-- name: leases_elsewhere
+-- why: The first that is bound to one of these tasks in another project than this.
+-- takes: ids list, project text
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
+FROM leases
+WHERE leases.released_at IS NULL AND leases.task_id = ANY (CAST(:ids AS TEXT[])) AND leases.project != :project
+ORDER BY leases.id
+
+LIMIT 1;
+
 -- name: scopes_free
 -- why: Scopes of a session that neither a held task nor an open worktree keeps, locked: none is bound meanwhile.
 -- takes: session text, limit integer
@@ -5336,7 +5351,7 @@ ORDER BY tasks.id, tasks.parked
 LIMIT :limit;
 
 -- name: task_put_back
--- why: Put a task back into the queue, in its old place; one whose time has not come waits for that.
+-- why: Put a locked task back into the queue, in its old place; one whose time has not come waits for that.
 -- takes: task_id text
 -- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
 --   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
@@ -5350,7 +5365,10 @@ UPDATE tasks SET parked=CASE WHEN (tasks.not_before > (SELECT clock.now
 FROM clock)) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT clock.now
 FROM clock)) THEN tasks.not_before ELSE NULL END, revision=(tasks.revision + 1), updated_at=(SELECT
     date_trunc('milliseconds', clock_timestamp())), parked_on=NULL
-WHERE tasks.id = :task_id
+WHERE tasks.id = :task_id AND (tasks.parked = 'scope' AND (tasks.status != 'TODO' OR NOT (EXISTS (SELECT leases.id
+FROM leases
+WHERE leases.id = tasks.parked_on AND leases.released_at IS NULL))) OR tasks.parked = 'later' AND tasks.parked_until IS
+    NULL OR tasks.parked != 'scope' AND tasks.parked_on IS NOT NULL)
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
     tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
     tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,

@@ -532,6 +532,22 @@ ORDER BY leases.id
 
 LIMIT :limit;
 
+-- name: leases_elsewhere
+-- why: The first that is bound to one of these tasks in another project than this.
+-- takes: ids list, project text
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
+FROM leases
+WHERE leases.released_at IS NULL AND leases.task_id IN (SELECT value FROM json_each(:ids)) AND leases.project !=
+    :project
+ORDER BY leases.id
+
+LIMIT 1;
+
 -- name: scopes_free
 -- why: Scopes of a session that neither a held task nor an open worktree keeps, locked: none is bound meanwhile.
 -- takes: session text, limit integer
@@ -4906,7 +4922,7 @@ ORDER BY tasks.id, tasks.parked
 LIMIT :limit;
 
 -- name: task_put_back
--- why: Put a task back into the queue, in its old place; one whose time has not come waits for that.
+-- why: Put a locked task back into the queue, in its old place; one whose time has not come waits for that.
 -- takes: task_id text
 -- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
 --   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
@@ -4920,7 +4936,10 @@ UPDATE tasks SET parked=CASE WHEN (tasks.not_before > (SELECT clock.now
 FROM clock)) THEN 'later' ELSE '' END, parked_until=CASE WHEN (tasks.not_before > (SELECT clock.now
 FROM clock)) THEN tasks.not_before ELSE NULL END, revision=(tasks.revision + 1),
     updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), parked_on=NULL
-WHERE tasks.id = :task_id
+WHERE tasks.id = :task_id AND (tasks.parked = 'scope' AND (tasks.status != 'TODO' OR NOT (EXISTS (SELECT leases.id
+FROM leases
+WHERE leases.id = tasks.parked_on AND leases.released_at IS NULL))) OR tasks.parked = 'later' AND tasks.parked_until IS
+    NULL OR tasks.parked != 'scope' AND tasks.parked_on IS NOT NULL)
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
     lease_seconds, attempt, expiries, claimed_by, max_attempts, not_before, unmet_dependencies, parked, parked_until,
     reserved_for, reviewer, review_until, rejected_attempt, result, dedup_key, created_by, revision, created_at,
