@@ -15,6 +15,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from coordinate import config, errors
 from coordinate.db import backup, dialect, fence, knowledge, migrate
@@ -45,11 +46,9 @@ def replacing(source: Path, board: Path, *, replace: bool) -> Iterator[Replacing
     with dialect.way_to(str(board)), _room_beside(board) as folder:
         copy = _copy_at_head(source, Path(folder) / "board.db")
         aside = _set_aside_what_cannot_be_read(board, replace=replace)
-        engine = dialect.SQLite(str(board), create=True)
+        engine = dialect.SQLite(str(board), create=True, patience=config.patience(None))
         with closing(engine.connect()) as connection:
-            connection.execute("PRAGMA foreign_keys = OFF")
-            connection.execute("ATTACH DATABASE ? AS source", [str(copy)])
-            engine.begin(connection, writes=True)
+            _begin(engine, connection, copy)
             kept = None
             try:
                 kept = _keep(engine, connection, board, replace=replace)
@@ -72,6 +71,22 @@ def replacing(source: Path, board: Path, *, replace: bool) -> Iterator[Replacing
                 engine.commit(connection)
             except sqlite3.Error as error:
                 raise _in_our_words(engine, error) from None
+
+
+def _begin(engine: dialect.SQLite, connection: Any, copy: Path) -> None:
+    """Nobody writes from here on, and the backup stands beside."""
+    try:
+        connection.execute("PRAGMA foreign_keys = OFF")
+        connection.execute("ATTACH DATABASE ? AS source", [str(copy)])
+        engine.begin(connection, writes=True)
+    except sqlite3.Error as error:
+        if "text encoding" in str(error):
+            raise errors.InvalidState(
+                "the backup stores its text in another encoding than the file that it shall fill",
+                hint="stop the agents, keep what is there, put a copy of the backup in its place;"
+                " then coordinate db restore --settle --yes",
+            ) from None
+        raise _in_our_words(engine, error) from None
 
 
 def _in_our_words(engine: dialect.SQLite, error: BaseException) -> BaseException:

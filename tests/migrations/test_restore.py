@@ -349,6 +349,21 @@ def test_what_cannot_be_read_is_no_backup_and_said(within_reach: Path) -> None:
     }
 
 
+def test_what_hinders_a_restore_at_its_beginning_is_said(
+    plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COORDINATE_BUSY_SECONDS", "0.1")
+    made = backup.export(plain, tmp_path / "backup.db").backup
+    with closing(sqlite3.connect(plain)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(errors.Busy):
+            service.restore(made, plain, replace=True)
+    wide = tmp_path / "wide.db"
+    run(str(wide), "PRAGMA encoding = 'UTF-16'", "CREATE TABLE another (x)")
+    with pytest.raises(errors.InvalidState, match="encoding"):
+        service.restore(backup.export(plain, tmp_path / "b.db").backup, wide, replace=True)
+
+
 def test_where_nothing_can_be_made_nothing_is_restored_copied_or_begun(within_reach: Path) -> None:
     board, refused = within_reach / "board.db", (errors.PermissionDenied, errors.InvalidInput)
 
