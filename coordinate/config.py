@@ -43,9 +43,9 @@ def locate(flag: str | None, *, start: Path | None = None) -> Place:
     """Find the board; opens and creates nothing.
 
     Raises `NoBoard` when nothing names one, or the name counts from a folder that is gone, `PermissionDenied` when the
-    caller may not get there, `InvalidInput` when it is a folder, or the settings are no settings. To a board that is
-    named by the flag or by the environment the folder only adds: what is wrong with it is then among the place's
-    `refusals`.
+    caller may not get there, or settings that are refused may name another board, `InvalidInput` when it is a folder,
+    or the settings are no settings. To a board that is named by the flag or by the environment the folder only adds:
+    what is wrong with it is then among the place's `refusals`.
     """
     named, source = (flag, "--db") if flag else (os.environ.get("COORDINATE_DB"), "$COORDINATE_DB")
     folder: Path | None = None
@@ -71,6 +71,9 @@ def locate(flag: str | None, *, start: Path | None = None) -> Place:
         if written := settings.get("db"):
             # A relative path counts from the file that names it, wherever the command is run.
             named, source = written if "://" in written else str(folder / written), str(folder / CONFIG)
+        elif refusals and (folder / CONFIG).exists() and not (folder / BOARD).exists():
+            # It may name the board; whoever makes one here makes a second truth.
+            raise errors.PermissionDenied(refusals[0], hint="put that right, or name the board with --db")
     _refuse_what_cannot_be_opened(named, source)
     return Place(named, source, folder, settings, refusals)
 

@@ -224,6 +224,14 @@ def test_settings_that_are_not_trusted_are_not_passed_over(project: Path, tmp_pa
     assert not (project / ".coordinate/board.db").exists()
 
 
+def test_no_second_board_is_made_where_refused_settings_may_name_the_first(project: Path, tmp_path: Path) -> None:
+    set_up(project, None, db=str(tmp_path / "team.db"))
+    (project / ".coordinate").chmod(0o777)
+    for words in (("db", "upgrade"), ("status",)):
+        assert "can be written by others" in refused(project, *words)["error"]
+    assert not (project / ".coordinate" / "board.db").exists()
+
+
 def test_init_in_another_folder(project: Path) -> None:
     (project / "sub").mkdir()
     made = run(project, "init", "--dir", "sub", "--harness", "codex")
