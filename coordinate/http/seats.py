@@ -13,6 +13,7 @@ import anyio
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from starlette.requests import Request
 
+from coordinate.errors import NotFound
 from coordinate.http.api import SESSION_HEADER
 from coordinate.http.gate import caller_of
 from coordinate.mcp.calls import Calls
@@ -60,7 +61,11 @@ class Seats:
         board = self._calls.board
         token, how, who = key
         if how == "shown":
-            return board.acting(agent=caller.agent, session=who)
+            try:
+                return board.acting(agent=caller.agent, session=who)
+            except NotFound as error:
+                error.hint = SHOW_ANOTHER
+                raise
         mark = f"mcp {token} {how} {who}"
         if how == "client":
             for session in board.list_sessions(of_agent=caller.agent):

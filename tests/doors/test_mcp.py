@@ -424,16 +424,20 @@ def test_answers_are_bounded_and_say_what_was_cut(board: Coordinator, command: C
 
 
 @ON_A_FILE
-def test_what_was_done_is_told_as_done_however_long_its_answer(board: Coordinator, command: Command) -> None:
+def test_what_was_done_is_told_as_done_however_long_its_answer(
+    board: Coordinator, board_url: str, command: Command
+) -> None:
     """With the handle of each task that was claimed, and what comes along with every answer."""
     plan = [{"key": f"k{number}", "title": f"T{number}"} for number in range(150)]
 
     async def loop() -> None:
         async with over_stdio(command, "--agent", "bob", "--profile", "all") as bob:
-            await bob("call_operation", name="claim_scopes", arguments={"patterns": ["src"], "ttl_seconds": 1})
-            board.emit(event_type="note", message="the tests need a server")
-            time.sleep(1.2)
+            await bob.refused("call_operation", name="close")  # its session is there
+            (session,) = board.list_sessions()
+            board.acting(agent="bob", session=session.id).claim_scopes(patterns=["src"], ttl_seconds=1)
+            age(board_url, 2)
             board.sweep()
+            board.emit(event_type="note", message="the tests need a server")
             planned = await bob("call_operation", name="dispatch_plan", arguments={"plan": plan})
             assert [each["task"]["id"] for each in planned] == [f"TASK-{number}" for number in range(1, 151)]
             assert {"shortened", "unread", "lost"} <= bob.answer.keys()

@@ -15,11 +15,13 @@ from urllib.parse import urlencode
 import anyio
 import pytest
 from playwright.sync_api import Browser, Page, expect
+from starlette.requests import Request
 
 from coordinate import Coordinator
 from coordinate.http.app import Application
 from coordinate.http.gate import Rules
 from coordinate.http.page import views
+from coordinate.operations import Caller
 from coordinate.records import GivenRow
 from tests.clock import age
 from tests.doors import browser as chromium
@@ -273,12 +275,13 @@ def test_only_who_may_answer_can_and_the_page_needs_a_name(server: Server, board
 
 
 @ON_A_FILE
-def test_what_agents_told_is_shown_until_it_is_dismissed(server: Server, board: Coordinator) -> None:
-    for title in ("The build is slow today", "The parser stands"):
-        board.ask(title=title, kind="note")
+def test_what_agents_told_is_shown_until_it_is_dismissed(board: Coordinator) -> None:
+    for kind in ("note", "done", "note"):
+        board.ask(title="A word", kind=kind)
     board.dismiss(ask="ASK-2", agent="hugo")
-    shown = server("GET", "/", token=server.secrets["human"], Accept="text/html").body
-    assert b'id="told-ASK-1"' in shown and b'id="told-ASK-2"' not in shown
+    caller = Caller("hugo", "human", "human", 1)
+    request = Request({"type": "http", "headers": [], "query_string": b"", "state": {"caller": caller}})
+    assert [each.id for each in views.needs_you(board, request)["told"]] == ["ASK-3", "ASK-1"]
 
 
 @ON_A_FILE

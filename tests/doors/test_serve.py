@@ -510,8 +510,9 @@ def test_whose_session_was_ended_goes_on_as_the_refusal_says(server: Server, boa
                 assert await worker("claim_next_task", role="worker") is None
         begun = server.api("register").json["id"]
         board.acting(agent="wendy", session=begun).end_session()
-        async with over_http(server.mcp, server.secrets["worker"], era="auto", Coordinate_Session=begun) as worker:
-            assert "header Coordinate-Session" in (await worker.refused("claim_next_task", role="worker"))["hint"]
+        for over in (begun, "s-0"):
+            async with over_http(server.mcp, server.secrets["worker"], era="auto", Coordinate_Session=over) as worker:
+                assert "header Coordinate-Session" in (await worker.refused("claim_next_task", role="worker"))["hint"]
 
     run(loop)
     # And over the API, where the hint names `register`, also for who shows the old session still, or one unknown.
