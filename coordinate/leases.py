@@ -46,11 +46,12 @@ class Caller:
 
 
 def conflicts_of(
-    tx: Tx, patterns: Sequence[str], *, project: str, mode: str, caller: Caller
+    tx: Tx, patterns: Sequence[str], *, project: str, mode: str, caller: Caller, looking: bool = False
 ) -> tuple[list[Conflict], list[Row], list[Row]]:
     """What stands in the way of a claim, as (conflicts, own leases that overlap, leases that are past).
 
-    Patterns are canonical. The scopes of a hold that is past are none of these: whoever claims takes that back first.
+    Patterns are canonical. Whoever claims has taken back the holds that were past (`late_holds`); one whose time ended
+    since may still be renewed, and so its scopes are in the way. For whoever is only `looking` they are none of these.
     """
     found: list[Conflict] = []
     own: dict[int, Row] = {}
@@ -58,17 +59,19 @@ def conflicts_of(
     for pattern, row in _overlapping(tx, patterns, project):
         if caller.owns(row) and (row.live or row.task_id is not None):
             own[row.id] = row
-        elif not row.live:
-            if row.task_id is None:
-                past[row.id] = row
+        elif not row.live and row.task_id is None:
+            past[row.id] = row
+        elif not row.live and looking:
+            continue
         elif mode == "exclusive" or row.mode == "exclusive":
             found.append(conflict_of(pattern, row))
     return found, list(own.values()), list(past.values())
 
 
-def blocker_of(tx: Tx, patterns: Sequence[str], *, project: str, caller: Caller) -> Row | None:
-    """The live lease that stands longest in the way of taking all patterns exclusively; None when nothing does."""
-    in_the_way = [row for _, row in _overlapping(tx, patterns, project) if row.live and not caller.owns(row)]
+def blocker_of(tx: Tx, patterns: Sequence[str], *, project: str, caller: Caller, looking: bool = False) -> Row | None:
+    """The lease that stands longest in the way of taking all patterns exclusively, as `conflicts_of` says; or None."""
+    foreign = [row for _, row in _overlapping(tx, patterns, project) if not caller.owns(row)]
+    in_the_way = [row for row in foreign if row.live or (row.task_id is not None and not looking)]
     # What has no end last of all ends by time: whoever waits for it is not woken in vain before.
     return max(in_the_way, key=lambda row: (row.expires_at is None, row.expires_at or row.acquired_at), default=None)
 

@@ -44,6 +44,7 @@ def check_scopes(
         project=inputs.name(project, "project"),
         mode=inputs.one_of(mode, "mode", ("exclusive", "shared")),
         caller=leases.Caller(inputs.agent(agent) if agent else "", session, task_id, shown),
+        looking=True,
     )
     told = tuple(conflicts[:CONFLICTS_MAX])
     return Scopes(not conflicts, tuple(leases.lease_of(row) for row in own), told, len(conflicts) - len(told))

@@ -206,7 +206,8 @@ def _why_todo(tx: Tx, row: Row, now: datetime) -> list[Reason]:
             reasons.append(Reason("dependency", said, edge.depends_on_task_id))
     patterns = [each.pattern for each in tx.all("scopes_of", ids=[row.id])] if row.scoped else []
     own = leases.Caller(task_id=row.id)
-    if patterns and (lease := leases.blocker_of(tx, patterns, project=row.project, caller=own)) is not None:
+    blocker = leases.blocker_of(tx, patterns, project=row.project, caller=own, looking=True) if patterns else None
+    if (lease := blocker) is not None:
         said = f"{lease.agent} holds {lease.resource}; that ends {leases.ends(lease)}"
         reasons.append(Reason("scope", said, lease.task_id or lease.resource, lease.expires_at))
     if row.parked == "reserved" and row.parked_until > now:

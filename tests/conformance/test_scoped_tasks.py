@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from coordinate import Coordinator
+from coordinate.db.engine import Row, Tx
 from coordinate.errors import Held, InvalidState, StaleClaim
 from coordinate.plans import PlannedTask
 from tests.clock import age
@@ -129,6 +130,38 @@ def test_what_a_task_keeps_ends_with_its_hold_whatever_time_was_asked_for_it(
     assert board.claim_scopes(patterns=["src", "docs", "lib"], agent="bob").granted, "as the task is anybody's"
     with refused(board_url, StaleClaim):
         alice.extend_lease(handle=claim)
+
+
+@pytest.mark.parametrize("taker", ["scopes", "task"])
+def test_a_hold_whose_time_ends_while_another_takes_its_scope_is_taken_back_or_keeps_it(
+    board: Coordinator, monkeypatch: pytest.MonkeyPatch, taker: str
+) -> None:
+    """The time ends between the look for holds that are past and the look at what is in the way."""
+    dispatch(board, "src")
+    claim = board.claim_next(role="worker")
+    dispatch(board, "src/a")
+    look = Tx.all
+    past = "'2001-01-01T00:00:00.000Z'"
+
+    def all_and_its_time_ends(tx: Tx, name: str, /, **params: Any) -> list[Row]:
+        rows = look(tx, name, **params)
+        if name == "scopes_near":
+            monkeypatch.setattr(Tx, "all", look)
+            for change in (f"tasks SET lease_until = {past} WHERE id = 'TASK-1'", f"leases SET expires_at = {past}"):
+                tx._run_on(tx._connection, f"UPDATE {change}", ())
+        return rows
+
+    monkeypatch.setattr(Tx, "all", all_and_its_time_ends)
+    if taker == "scopes":
+        taken = board.claim_scopes(patterns=["src/a"], agent="bob").granted
+    else:
+        taken = board.claim_next(role="worker", agent="bob") is not None
+    try:
+        board.keep_alive(handle=claim)
+        kept = True
+    except StaleClaim:
+        kept = False
+    assert taken is not kept
 
 
 END: dict[str, Callable[[Coordinator, str, Any], Any]] = {
