@@ -8,7 +8,6 @@ given out since the backup: no handle, fence, id or position that was ever given
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -45,9 +44,8 @@ def replacing(source: Path, board: Path, *, replace: bool) -> Iterator[Replacing
     _refuse_what_is_no_file(source, board)
     with dialect.way_to(str(board)), _room_beside(board) as folder:
         copy = _copy_at_head(source, Path(folder) / "board.db")
-        aside = _set_aside_what_cannot_be_read(board, replace=replace)
         engine = dialect.SQLite(str(board), create=True, patience=config.patience(None))
-        with closing(engine.connect()) as connection:
+        with _without_what_cannot_be_read(board, replace=replace) as aside, closing(engine.connect()) as connection:
             _begin(engine, connection, copy)
             kept = None
             try:
@@ -132,20 +130,40 @@ def _refuse_a_fenced_backup(copy: Path, source: Path) -> None:
         )
 
 
-def _set_aside_what_cannot_be_read(board: Path, *, replace: bool) -> str | None:
-    """A damaged file, or one that is none of SQLite's, makes way for a new one; it is kept under another name."""
+@contextmanager
+def _without_what_cannot_be_read(board: Path, *, replace: bool) -> Iterator[str | None]:
+    """A damaged file, or one that is none of SQLite's, makes way for a new one, and is kept under another name.
+
+    Where the block raises it comes back.
+    """
     damage = _damage(board) if board.exists() else ""
     if not damage:
-        return None
+        yield None
+        return
     if not replace:
         raise errors.NotEmpty(f"{board} is there, and cannot be read: {damage}", hint=REPLACE)
     number = 1
-    while (aside := board.with_name(f"{board.name}.replaced-{number}")).exists():
+    while any(os.path.lexists(f"{board}.replaced-{number}{beside}") for beside in _BESIDE):
         number += 1
-    for beside in ("", "-wal", "-shm", "-journal"):
-        if (part := board.with_name(board.name + beside)).exists():
-            shutil.move(part, aside.with_name(aside.name + beside))
-    return str(aside)
+    aside = f"{board}.replaced-{number}"
+    _rename(str(board), aside)
+    try:
+        yield aside
+    except BaseException:
+        for beside in _BESIDE:
+            Path(f"{board}{beside}").unlink(missing_ok=True)
+        _rename(aside, str(board))
+        raise
+
+
+# What SQLite keeps beside a file.
+_BESIDE = ("", "-wal", "-shm", "-journal")
+
+
+def _rename(here: str, there: str) -> None:
+    for beside in _BESIDE:
+        if os.path.lexists(here + beside):
+            Path(here + beside).rename(there + beside)
 
 
 def _damage(board: Path) -> str:

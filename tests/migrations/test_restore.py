@@ -349,6 +349,18 @@ def test_what_cannot_be_read_is_no_backup_and_said(within_reach: Path) -> None:
     }
 
 
+def test_a_restore_that_fails_leaves_a_damaged_board_where_it_was(plain: Path, tmp_path: Path) -> None:
+    """Else the next command finds an empty file there, and says how to make a new board."""
+    made = backup.export(plain, tmp_path / "backup.db").backup
+    run(made, "DELETE FROM tasks")
+    plain.write_bytes(damaged := b"\xff" * 9_000)
+    there = {path.name for path in tmp_path.iterdir()}
+    with pytest.raises(errors.NotABoard, match="without their parent"):
+        service.restore(made, plain, replace=True)
+    assert plain.read_bytes() == damaged
+    assert {path.name for path in tmp_path.iterdir()} == there
+
+
 def test_what_hinders_a_restore_at_its_beginning_is_said(
     plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
