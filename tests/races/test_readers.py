@@ -15,6 +15,7 @@ import pytest
 
 import coordinate
 from coordinate.db.dialect import is_postgres
+from coordinate.db.engine import Tx
 from coordinate.service import Coordinator
 from tests.races import arena
 from tests.races.arena import Go, Noticed, Weakness
@@ -81,6 +82,36 @@ def test_what_others_say_is_handed_once_to_a_session_that_asks_twice_at_once(boa
 def test_without_the_lock_of_its_place_a_session_is_told_twice(noticed: Noticed) -> None:
     """On SQLite writers come one by one anyway."""
     noticed(lambda url: hear_at_once(url, 30, arena.cut("cursor_lock", " FOR UPDATE")))
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_a_session_that_is_ended_while_it_is_told_is_no_fault(board_url: str) -> None:
+    """Its place in the log goes away between the look at it and the lock."""
+    with arena.setting_up(board_url, "bob") as c:
+        session = c.register(name="bob").id
+
+    def hear(go: Go) -> int:
+        one, met = Tx.one, list[str]()
+
+        def paused(self: Tx, name: str, /, **params: Any) -> Any:
+            if name == "cursor_lock" and not met:
+                met.append(name)
+                go()
+                go()
+            return one(self, name, **params)
+
+        Tx.one = paused  # type: ignore[method-assign]
+        with coordinate.connect(board_url, session=session) as c:
+            return len(c.learnings().events)
+
+    def end(go: Go) -> int:
+        with coordinate.connect(board_url, session=session) as c:
+            go()
+            c.end_session()
+            go()
+            return 0
+
+    assert arena.run([hear, end]) == [0, 0]
 
 
 # --- idle readers -----------------------------------------------------------------------------------------------------
