@@ -44,7 +44,7 @@ RESULT_MAX, NEWS_MAX = 45_000, 15_000
 ANSWER_MAX = RESULT_MAX + NEWS_MAX
 BODY_PAGE = ROWS_MAX = 40_000
 # How a client goes on whose session is over.
-CALL_AGAIN = "call again: that begins another session; claims go on by their handles, scopes and locks are to be taken"
+CALL_AGAIN = "call again: that begins another session; claims go on by their handles, scopes and locks you take anew"
 # A client asks often; others' words come along at most this often.
 NEWS_SECONDS = 1.0
 
