@@ -951,10 +951,8 @@ def _refuse_itself(source: str | Path, target: str) -> None:
     """Before the file is opened: to close a handle of a file drops the locks that a connection has on it."""
     if not isinstance(source, str | Path):
         raise errors.InvalidInput("source must be the path of a board", hint="name its file", field="source")
-    try:
+    with config.reaching(Path(source), "source"):
         same = Path(source).exists() and Path(target).exists() and Path(source).samefile(target)
-    except PermissionError:
-        raise config.no_entry(Path(source)) from None
     if same:
         raise errors.InvalidInput(
             f"{source} cannot be adopted into itself", hint="name another file with --db", field="source"

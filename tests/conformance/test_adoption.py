@@ -836,6 +836,7 @@ def test_what_is_no_board_of_the_kanban_tool_is_refused_each_with_its_own_messag
     for name, error, match in (
         ("missing.db", NotFound, "there is no file"),
         (".", NotABoard, "is a folder"),
+        ("n" * 300, InvalidInput, "cannot be had: File name too long"),
         ("words.db", NotABoard, "is not a SQLite file"),
         ("empty.db", NotABoard, "is not a SQLite file"),
         ("other.db", NotABoard, "is no board of the kanban tool: its tables are tasks"),
