@@ -131,14 +131,15 @@ _UNPARKED = {**_BACK_IN_QUEUE, "parked_on": const(None), "reserved_for": const(N
 # --- the queue: what is due, then the claim ---------------------------------------------------------------------------
 
 
-def _acted_on(*by: ColumnElement[bool]) -> ColumnElement[bool]:
+def _acted_on(*by: ColumnElement[bool], moment: ColumnElement[Any] | None = None) -> ColumnElement[bool]:
     """Whether somebody acts on the response that a task brings: a look at that one ask, for few tasks have one.
 
     A scalar sub-select, for Postgres would read all asks into a table of hashes to ask whether one is among them.
     """
+    lasts = asks.c.taken_until > (now() if moment is None else moment)
     taken = (
         select(asks.c.id)
-        .where(asks.c.id == t.ask_id, asks.c.handled_at.is_not(None), asks.c.taken_until > now(), *by)
+        .where(asks.c.id == t.ask_id, asks.c.handled_at.is_not(None), lasts, *by)
         .correlate(tasks)
         .scalar_subquery()
     )
@@ -1284,7 +1285,7 @@ add(
 _waits_for_nothing = and_(t.status == const(TODO), t.unmet_dependencies == const(0))
 # What is due is put back by the next claim; what waits for an open worktree has no time.
 _parked_still = or_(t.parked_until.is_(None), t.parked_until > at_once())
-_set_aside = or_(and_(t.parked != const(""), _parked_still), _acted_on())
+_set_aside = or_(and_(t.parked != const(""), _parked_still), _acted_on(moment=at_once()))
 _for_a_scope = and_(t.parked == const("scope"), _parked_still)
 _in_role = and_(t.role_boundary == given_text("role"), optional(t.project, given_text("project")))
 add(

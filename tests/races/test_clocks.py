@@ -195,13 +195,19 @@ def ticking_board(postgres_board: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return postgres_board
 
 
+def comes(ahead: int) -> str:
+    """A time so many readings of the clock ahead."""
+    return f"(SELECT timestamptz '2030-01-01 00:00:00.5Z' + (last_value + {ahead}) * interval '1s' FROM ticks)"
+
+
 def set_aside_wrongly(url: str, statements: Iterable[str]) -> Iterator[str]:
     """Let the task's time come between two readings of a statement; how the task then stands, if that cannot be."""
     with coordinate.connect(url, agent="a") as c, psycopg.connect(url, autocommit=True) as beside:
         for statement, ahead in itertools.product(statements, range(6)):
             given, before = SETTING_ASIDE[statement]
-            comes = f"(SELECT timestamptz '2030-01-01 00:00:00.5Z' + (last_value + {ahead}) * interval '1s' FROM ticks)"
-            beside.execute(f"UPDATE tasks SET {READY}, assigned_agent = NULL, lease_until = NULL, not_before = {comes}")
+            beside.execute(
+                f"UPDATE tasks SET {READY}, assigned_agent = NULL, lease_until = NULL, not_before = {comes(ahead)}"
+            )
             beside.execute(f"UPDATE tasks SET {before}")
             (not_before,) = beside.execute("SELECT not_before FROM tasks").fetchone() or ()
             took = {**given, "not_before": not_before} if statement == "task_edit" else given
@@ -219,3 +225,29 @@ def test_a_time_that_comes_while_a_statement_runs_sets_no_task_aside_for_ever(ti
 def test_two_readings_of_the_clock_are_noticed(ticking_board: str) -> None:
     arena.cut("task_unblock", r"SELECT clock\.now FROM clock", put="SELECT ticking()")()
     assert "task_unblock: ('later', None, None)" in set_aside_wrongly(ticking_board, ["task_unblock"])
+
+
+def counted_wrongly(url: str) -> Iterator[Any]:
+    """A task comes due, or is let go of, between two readings of one census: how often it was counted, if not once."""
+    with coordinate.connect(url, agent="a") as c, psycopg.connect(url, autocommit=True) as beside:
+        ask = c.ask(title="Which?", action_owner="task", impact="i", next_step="n", task="TASK-1").ask.id
+        c.respond(ask=ask, kind="handled", agent="hana")
+        c.take(ask=ask)
+        for ahead, (aside, until) in itertools.product(range(6), (("later", "past"), ("", "comes"))):
+            moments = {"comes": comes(ahead), "past": "timestamptz '2029-01-01 00:00:00Z'"}
+            beside.execute(f"UPDATE asks SET taken_until = {moments[until]}")
+            parked_until = moments["comes"] if aside else "NULL"
+            beside.execute(f"UPDATE tasks SET parked = '{aside}', parked_until = {parked_until}")
+            census, _ = c.database.perform(lambda tx: tx.one("queue_census", role="worker", project=None), writes=True)
+            assert census is not None
+            if (census.ready, census.later) not in ((1, 0), (0, 1)):
+                yield aside, census.ready, census.later
+
+
+def test_a_census_counts_each_task_once_though_its_time_comes_meanwhile(ticking_board: str) -> None:
+    assert not list(counted_wrongly(ticking_board))
+
+
+def test_a_census_that_reads_the_clock_twice_is_noticed(ticking_board: str) -> None:
+    arena.cut("queue_census", r"SELECT clock\.now FROM clock", put="SELECT ticking()")()
+    assert {aside for aside, *_ in counted_wrongly(ticking_board)} == {"later", ""}

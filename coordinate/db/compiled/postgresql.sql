@@ -2882,16 +2882,16 @@ SELECT count(tasks.id) AS total, coalesce(sum(CASE WHEN (tasks.status = 'TODO' A
     (tasks.parked != '' AND (tasks.parked_until IS NULL OR tasks.parked_until > (SELECT clock.now
 FROM clock)) OR tasks.ask_id IS NOT NULL AND (SELECT asks.id
 FROM asks
-WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
-    clock_timestamp()))) IS NOT NULL)) THEN 1 ELSE 0 END), 0) AS ready, coalesce(sum(CASE WHEN (tasks.status = 'TODO'
-    AND tasks.unmet_dependencies > 0) THEN 1 ELSE 0 END), 0) AS waiting, coalesce(sum(CASE WHEN (tasks.status = 'TODO'
-    AND tasks.unmet_dependencies = 0 AND (tasks.parked != '' AND (tasks.parked_until IS NULL OR tasks.parked_until >
-    (SELECT clock.now
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT clock.now
+FROM clock)) IS NOT NULL)) THEN 1 ELSE 0 END), 0) AS ready, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND
+    tasks.unmet_dependencies > 0) THEN 1 ELSE 0 END), 0) AS waiting, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND
+    tasks.unmet_dependencies = 0 AND (tasks.parked != '' AND (tasks.parked_until IS NULL OR tasks.parked_until > (SELECT
+    clock.now
 FROM clock)) OR tasks.ask_id IS NOT NULL AND (SELECT asks.id
 FROM asks
-WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
-    clock_timestamp()))) IS NOT NULL) AND NOT (tasks.parked = 'scope' AND (tasks.parked_until IS NULL OR
-    tasks.parked_until > (SELECT clock.now
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT clock.now
+FROM clock)) IS NOT NULL) AND NOT (tasks.parked = 'scope' AND (tasks.parked_until IS NULL OR tasks.parked_until >
+    (SELECT clock.now
 FROM clock)))) THEN 1 ELSE 0 END), 0) AS later, coalesce(sum(CASE WHEN (tasks.status = 'TODO' AND
     tasks.unmet_dependencies = 0 AND tasks.parked = 'scope' AND (tasks.parked_until IS NULL OR tasks.parked_until >
     (SELECT clock.now
@@ -2902,8 +2902,8 @@ FROM clock))) THEN 1 ELSE 0 END), 0) AS scope, coalesce(sum(CASE WHEN (tasks.sta
     tasks.parked_until > (SELECT clock.now
 FROM clock)) OR tasks.ask_id IS NOT NULL AND (SELECT asks.id
 FROM asks
-WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
-    clock_timestamp()))) IS NOT NULL) THEN tasks.parked_until END) AS next_due
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT clock.now
+FROM clock)) IS NOT NULL) THEN tasks.parked_until END) AS next_due
 FROM tasks
 WHERE tasks.role_boundary = :role AND (CAST(:project AS TEXT) IS NULL OR tasks.project = :project) AND (tasks.status NOT
     IN ('DONE', 'CANCELLED'));
