@@ -269,7 +269,7 @@ def _with_scopes(
     Answers the task, or the lease in the way.
     """
     if not row.scoped:
-        return row if row.ask_id is None else _whole(tx, row, lease_seconds), None
+        return row if row.ask_id is None else _whole(tx, row, lease_seconds, agent, session), None
     patterns = _wanted(tx, row.id)
     caller = leases.Caller(agent, session, row.id)
     _take_back_late(tx, patterns, project=row.project, caller=caller)
@@ -278,7 +278,7 @@ def _with_scopes(
         return None, blocker
     _, own, past = leases.conflicts_of(tx, patterns, project=row.project, mode="exclusive", caller=caller)
     leases.end(tx, past, reason="expired", by=agent)
-    held = _whole(tx, row, lease_seconds)
+    held = _whole(tx, row, lease_seconds, agent, session)
     tx.run("leases_give", task_id=row.id, agent=agent, session=session, attempt=int(held.attempt))
     # What the session holds for itself may end before the task does; only what is the task's own need not be taken.
     had = {each.resource for each in own if each.task_id == row.id and each.mode == "exclusive"}
@@ -303,8 +303,10 @@ def _wanted(tx: Tx, task_id: str) -> list[str]:
     return list(dict.fromkeys([*declared, *kept]))
 
 
-def _whole(tx: Tx, row: Row, lease_seconds: object) -> Row:
-    """A task whose claim nobody is in the way of."""
+def _whole(tx: Tx, row: Row, lease_seconds: object, agent: str, session: str | None) -> Row:
+    """A task whose claim nobody is in the way of. Its holder acts on its response from now on, and the hold says so."""
+    if row.ask_id is not None:
+        tx.run("ask_let_go", ask_id=row.ask_id, reader=asks.reader(agent, session))
     held = tx.one("claim_whole", task_id=row.id, lease_seconds=lease_seconds)
     assert held is not None
     return held
@@ -331,13 +333,14 @@ def _left_to_who_acts(tx: Tx, row: Row, agent: str, session: str | None) -> Row 
     """A task that was just taken is as before while another reader acts on its response; the ask, if so.
 
     A claim passes such tasks over, but for a take that came while it waited for the task: the next look sees that.
-    Else whoever claims the task acts on the response from now on, and its hold says so.
+    A take of the caller's own is no obstacle, and ends when the claim is whole.
     """
-    if row.ask_id is None or asks.find(tx, row.ask_id, lock=True).taken_until is None:
+    ask = None if row.ask_id is None else asks.find(tx, row.ask_id, lock=True)
+    if ask is None or ask.handled_at is None or ask.taken_until is None:
         return None
-    tx.run("ask_let_go", ask_id=row.ask_id, reader=asks.reader(agent, session))
-    ask = asks.find(tx, row.ask_id)
-    if ask.taken_until is None:
+    clock = tx.one("clock")
+    assert clock is not None
+    if ask.taken_until <= clock.now or asks.reader(ask.taken_by, ask.taken_session_id) == asks.reader(agent, session):
         return None
     _never_taken(tx, row.id, None)
     return ask

@@ -454,7 +454,7 @@ add(
     "ask_let_go",
     "Whoever claims the task that it brings acts on it from now on: nothing of an own take, or of one that is past.",
     update(asks)
-    .where(_THIS, or_(a.handled_at.is_(None), a.taken_until <= now(), _TAKER == _READER))
+    .where(_THIS, a.taken_until.is_not(None), or_(a.handled_at.is_(None), a.taken_until <= now(), _TAKER == _READER))
     .values(**_NOT_TAKEN),
 )
 _taken_by_them = (

@@ -301,6 +301,18 @@ def test_what_is_reserved_for_the_asker_stays_so_while_its_scope_is_anothers(
     assert_sound(board_url)
 
 
+def test_a_take_stays_though_a_claim_of_its_own_meets_a_scope(board: Coordinator, board_url: str) -> None:
+    answered(board, "src", "default")
+    board.take(ask="ASK-1", seconds=7_200)
+    age(board_url, 901)  # what was reserved is no longer
+    lease = one(board.claim_scopes(patterns=["src"], agent="carol"))
+    assert next_of(board, "alice") is None
+    assert board.show_ask(ask="ASK-1").ask.taken_by == "alice"
+    board.release_leases(fences=[lease.fence], agent="carol")
+    assert [next_of(board, each) for each in ("bob", "alice")] == [None, "TASK-1"]
+    assert board.show_ask(ask="ASK-1").ask.taken_by is None
+
+
 def test_the_first_claimer_stays_though_a_later_claim_meets_a_scope(board: Coordinator, board_url: str) -> None:
     """Boards that were adopted know of first claimers without attempts."""
     dispatch(board, "src")

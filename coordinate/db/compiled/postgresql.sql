@@ -4364,8 +4364,8 @@ RETURNING asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.actio
 -- takes: ask_id text, reader text
 -- gives: nothing
 UPDATE asks SET taken_by=NULL, taken_session_id=NULL, taken_until=NULL
-WHERE asks.id = :ask_id AND (asks.handled_at IS NULL OR asks.taken_until <= (SELECT date_trunc('milliseconds',
-    clock_timestamp())) OR coalesce(asks.taken_session_id, asks.taken_by) = :reader);
+WHERE asks.id = :ask_id AND asks.taken_until IS NOT NULL AND (asks.handled_at IS NULL OR asks.taken_until <= (SELECT
+    date_trunc('milliseconds', clock_timestamp())) OR coalesce(asks.taken_session_id, asks.taken_by) = :reader);
 
 -- name: asks_let_go
 -- why: Sessions that are over act on nothing any more.
