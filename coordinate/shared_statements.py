@@ -204,7 +204,18 @@ _EVENT = (
 )
 _numbered = event_feed.join(events, events.c.id == event_feed.c.event_id)
 _everything = events.outerjoin(event_feed, events.c.id == event_feed.c.event_id)
-_before = optional(event_feed.c.position, given_integer("before"), event_feed.c.position < given_integer("before"))
+# Positions are in another order than events were inserted in, where transactions overlapped: a page that ended by
+# position and began by id would leave out what is between.
+_before = events.c.id < func.coalesce(
+    select(event_feed.c.event_id)
+    .where(event_feed.c.position >= given_integer("before"))
+    .order_by(event_feed.c.position)
+    .limit(const(1))
+    .correlate(None)
+    .scalar_subquery(),
+    const(2**63 - 1),
+    type_=BIGINT,
+)
 
 add(
     "events_after",
@@ -240,7 +251,7 @@ add(
 )
 add(
     "events_latest",
-    "The newest events, newest first, numbered yet or not; `before` pages back by position.",
+    "The newest events, newest first, numbered yet or not; `before` is the position of the first of the page before.",
     select(*_EVENT)
     .select_from(_everything)
     .where(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from datetime import UTC, datetime, timedelta
 
+import psycopg
 import pytest
 
 import coordinate
@@ -343,6 +345,26 @@ def test_lists_narrow_and_page_back(board: Coordinator) -> None:
     assert [event.message for event in older] == [f"m{n}" for n in range(11, 21)]
     for wanted in ({"event_type": "other"}, {"ref": "x"}, {"project": "p"}, {"by_agent": "bob"}):
         assert [event.event for event in board.list_events(**wanted)] == ["other"]
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_lists_page_back_past_one_that_was_committed_late(board: Coordinator, board_url: str) -> None:
+    """It has a lower id and a higher position than those that overtook it."""
+    board.emit(event_type="x", message="first")
+    with psycopg.connect(board_url) as slow:
+        board.using(slow).emit(event_type="x", message="late")
+        board.emit(event_type="x", message="early")
+        board.tail_events()
+    board.tail_events()
+    board.emit(event_type="x", message="last")
+    board.tail_events()
+    for look in (board.list_events, functools.partial(board.search_events, query="")):
+        found, before = [], None
+        while page := look(limit=1, before=before):
+            (event,) = page
+            found.append(event.message)
+            before = event.id
+        assert found == ["last", "early", "late", "first"]
 
 
 @pytest.mark.parametrize(

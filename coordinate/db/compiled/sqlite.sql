@@ -137,7 +137,7 @@ FROM event_feed JOIN events ON events.id = event_feed.event_id
 WHERE event_feed.position > :after AND events.message != '' AND (events.agent IS NULL OR events.agent != :not_by);
 
 -- name: events_latest
--- why: The newest events, newest first, numbered yet or not; `before` pages back by position.
+-- why: The newest events, newest first, numbered yet or not; `before` is the position of the first of the page before.
 -- takes: event_type text, ref text, project text, agent text, before integer, limit integer
 -- gives: position integer, created_at instant, event_type text, payload json, ttl_seconds integer, project text, agent
 --   text, ref text, message text
@@ -146,7 +146,12 @@ SELECT event_feed.position, events.created_at, events.event_type, events.payload
 FROM events LEFT OUTER JOIN event_feed ON events.id = event_feed.event_id
 WHERE (CAST(:event_type AS TEXT) IS NULL OR events.event_type = :event_type) AND (CAST(:ref AS TEXT) IS NULL OR
     events.ref = :ref) AND (CAST(:project AS TEXT) IS NULL OR events.project = :project) AND (CAST(:agent AS TEXT) IS
-    NULL OR events.agent = :agent) AND (CAST(:before AS BIGINT) IS NULL OR event_feed.position < :before)
+    NULL OR events.agent = :agent) AND events.id < coalesce((SELECT event_feed.event_id
+FROM event_feed
+WHERE event_feed.position >= :before
+ORDER BY event_feed.position
+
+LIMIT 1), 9223372036854775807)
 ORDER BY events.id DESC
 
 LIMIT :limit;
@@ -161,7 +166,12 @@ SELECT event_feed.position, events.created_at, events.event_type, events.payload
 FROM events LEFT OUTER JOIN event_feed ON events.id = event_feed.event_id
 WHERE instr(events.folded, :needle) > 0 AND (CAST(:project AS TEXT) IS NULL OR events.project = :project) AND
     (CAST(:any_type AS TEXT) IS NOT NULL OR events.event_type IN (SELECT value FROM json_each(:event_types))) AND
-    (CAST(:before AS BIGINT) IS NULL OR event_feed.position < :before)
+    events.id < coalesce((SELECT event_feed.event_id
+FROM event_feed
+WHERE event_feed.position >= :before
+ORDER BY event_feed.position
+
+LIMIT 1), 9223372036854775807)
 ORDER BY events.id DESC
 
 LIMIT :limit;
