@@ -194,7 +194,8 @@ class _Looking:
         if not row.scoped or row.project not in self.projects:
             return True
         caller = leases.Caller(self.queue.agent, self.session, row.id)
-        return leases.blocker_of(self.tx, _wanted(self.tx, row.id), project=row.project, caller=caller) is None
+        wanted = _wanted(self.tx, row.id)
+        return leases.blocker_of(self.tx, wanted, project=row.project, caller=caller, looking=True) is None
 
     def lock_asks(self, rows: list[Row]) -> tuple[list[Row], list[Row]]:
         """Lock what was asked about tasks, as whoever reads answers locks several too; what does not come behind the
