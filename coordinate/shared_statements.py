@@ -541,6 +541,11 @@ add(
     select(lease.id).where(lease.id == given_integer("id")).with_for_update(read=True),
 )
 add(
+    "lease_share_free",
+    "The same of one that nobody else has locked; no row where somebody has.",
+    select(lease.id).where(lease.id == given_integer("id")).with_for_update(read=True, skip_locked=True),
+)
+add(
     "lease_lives",
     "Whether it still lives, in a statement after the lock.",
     select(*_LEASE).where(lease.id == given_integer("id"), _LIVE),

@@ -78,7 +78,7 @@ def claim_batch(
         session=session,
     )
     agents.enter(tx, session=session)
-    looking = _Looking(tx, queue, session, [], [])
+    looking = _Looking(tx, queue, session, [], [], [])
     at_hand = claims.take_at_once(tx, queue, count)
     reserved: list[Row] = []
     if not at_hand:
@@ -109,17 +109,19 @@ def claim_batch(
         rows = [row for row in rows if _left_to_who_acts(tx, row, queue.agent, session) is None]
         aside += found - len(rows)
         looking.lock({row.project for row in rows if row.scoped})
-        blockers = []
+        met: list[tuple[str, Row]] = []
         for row in rows:
             if row.scoped and row.project not in looking.projects:
                 _never_taken(tx, row.id, None)
                 stopped = True
                 continue
             held, blocker = _with_scopes(tx, row, queue.params["lease_seconds"], queue.agent, session)
-            blockers += [] if blocker is None else [blocker]
             taken += [] if held is None else [held]
-        if blockers:
-            aside += len(blockers) + looking.set_aside_ahead(blockers)
+            met += [] if blocker is None else [(row.id, blocker)]
+        if met:
+            blockers = looking.set_aside(met)
+            stopped = stopped or len(blockers) < len(met)  # whoever is about to end the others may wait for us
+            aside += len(met) + looking.set_aside_ahead(blockers)
     if taken:
         return Look(_claimed(tx, taken, queue.agent, session))
     # A holder that died, or a human who did not answer in time, may be all that is in the way.
@@ -139,12 +141,14 @@ def claim_task(
     `UnmetDependencies`, `NotReady` before its time, `InvalidState` when it is not waiting to be done.
     """
     agents.enter(tx, session=session)
+    shared: list[int] = []
     seen = tx.one("task", task_id=inputs.task_id(task))
     if seen is not None and seen.scoped and (seen.status == IN_PROGRESS or seen.parked_on is not None):
         # What is not ready is met by others who have the lock, or end the lease that it was set aside on.
         leases.lock_scopes(tx, seen.project)
         if seen.parked_on is not None:
             tx.one("lease_share", id=seen.parked_on)
+            shared = [int(seen.parked_on)]
     row, met_expiry = claims.take_one(tx, task, lease_seconds, agent, session, asked.after_hold)
     if (taken := _left_to_who_acts(tx, row, inputs.agent(agent), session)) is not None:
         refused = asks.held(taken)
@@ -155,6 +159,7 @@ def claim_task(
         ending.end_stale(tx, limit=ending.SWEEP_ALONG)
     held, blocker = _with_scopes(tx, row, lease_seconds, inputs.agent(agent), session)
     if blocker is not None:
+        _never_taken(tx, row.id, _held_still(tx, blocker, shared))
         shown = leases.when_or_none(blocker.expires_at)
         refused = Held(
             f"{row.id} cannot be claimed: {blocker.agent} holds {blocker.resource}"
@@ -173,14 +178,15 @@ def claim_task(
 
 @dataclass(frozen=True)
 class _Looking:
-    """One look at a queue, with the projects whose scopes it has locked, and the numbers of the asks: always in one
-    order, so that none waits for another in a circle."""
+    """One look at a queue, with what it has locked: the projects of scopes, the asks and the leases by their numbers,
+    always in one order, so that none waits for another in a circle."""
 
     tx: Tx
     queue: claims.Queue
     session: str | None
     projects: list[str]
     asks: list[int]
+    leases: list[int]
 
     def lock(self, projects: set[str]) -> None:
         """Lock what comes behind the last; what does not is left to the next look."""
@@ -214,6 +220,15 @@ class _Looking:
         if rows:
             self.tx.run("tasks_unpark", ids=[row.id for row in rows])
 
+    def set_aside(self, met: list[tuple[str, Row]]) -> list[Row]:
+        """Set tasks that were just taken aside, each on the lease in its way; those of the leases that live."""
+        living: list[Row] = []
+        for task_id, lease in sorted(met, key=lambda each: int(each[1].id)):
+            still = _held_still(self.tx, lease, self.leases)
+            _never_taken(self.tx, task_id, still)
+            living += [] if still is None else [still]
+        return living
+
     def set_aside_ahead(self, blockers: list[Row]) -> int:
         """Set aside what stands next and meets these leases or others, up to the first that may be free."""
         aside, size = 0, AHEAD_FIRST
@@ -239,7 +254,7 @@ class _Looking:
             blocker = _known_blocker(blockers, wanted[row.id], row.project, caller)
             if blocker is None:
                 met = leases.blocker_of(self.tx, wanted[row.id], project=row.project, caller=caller)
-                blocker = None if met is None else _held_still(self.tx, met)
+                blocker = None if met is None else _held_still(self.tx, met, self.leases)
                 if blocker is None:
                     break
                 blockers.append(blocker)
@@ -265,17 +280,13 @@ def _known_blocker(blockers: Sequence[Row], patterns: Sequence[str], project: st
 def _with_scopes(
     tx: Tx, row: Row, lease_seconds: object, agent: str, session: str | None
 ) -> tuple[Row | None, Row | None]:
-    """Take the scopes of a task that was just taken, with their project locked; or set it aside again.
-
-    Answers the task, or the lease in the way.
-    """
+    """Take the scopes of a task that was just taken, with their project locked: the task, or the lease in the way."""
     if not row.scoped:
         return row if row.ask_id is None else _whole(tx, row, lease_seconds, agent, session), None
     patterns = _wanted(tx, row.id)
     caller = leases.Caller(agent, session, row.id)
     _take_back_late(tx, patterns, project=row.project, caller=caller)
     if (blocker := leases.blocker_of(tx, patterns, project=row.project, caller=caller)) is not None:
-        _never_taken(tx, row.id, _held_still(tx, blocker))
         return None, blocker
     _, own, past = leases.conflicts_of(tx, patterns, project=row.project, mode="exclusive", caller=caller)
     leases.end(tx, past, reason="expired", by=agent)
@@ -313,10 +324,15 @@ def _whole(tx: Tx, row: Row, lease_seconds: object, agent: str, session: str | N
     return held
 
 
-def _held_still(tx: Tx, lease: Row) -> Row | None:
-    """A lease as it is, if it still lives: an end of it comes before, and we see it, or after, and it sees the task."""
-    tx.one("lease_share", id=lease.id)
-    return tx.one("lease_lives", id=lease.id)
+def _held_still(tx: Tx, lease: Row, shared: list[int]) -> Row | None:
+    """A lease as it is, if it still lives: an end of it comes before, and we see it, or after, and it sees the task.
+
+    Of those that come behind the last `shared` one, in the order of all who lock several, it waits for whoever changes
+    them just now; of another that is being changed the answer is None too, and the next look sees what became of it.
+    """
+    still = tx.one("lease_share" if lease.id > max(shared, default=0) else "lease_share_free", id=lease.id)
+    shared.append(int(lease.id))
+    return None if still is None else tx.one("lease_lives", id=lease.id)
 
 
 def _never_taken(tx: Tx, task_id: str, blocker: Row | None) -> None:

@@ -600,6 +600,46 @@ def test_releasing_a_scope_and_claiming_what_waits_for_it_never_wait_for_each_ot
     arena.assert_sound(postgres_board)
 
 
+def test_who_releases_several_scopes_and_who_sets_tasks_aside_on_them_never_wait_in_a_circle(
+    postgres_board: str,
+) -> None:
+    """Tasks meet the leases in the order against that of whoever ends them."""
+    rounds = 25
+    with arena.setting_up(postgres_board) as c:
+        for pattern in ("b", "a"):
+            c.dispatch(title="T", role="worker", scopes=[pattern])
+
+    def holder(go: Go) -> None:
+        with coordinate.connect(postgres_board, agent="holder") as c:
+            for _ in range(rounds):
+                fences = [lease.fence for lease in c.claim_scopes(patterns=["a", "b"]).leases]
+                go()
+                time.sleep(random.uniform(0, 0.008))
+                c.release_leases(fences=fences)
+                go()
+                go()
+
+    def claimer(go: Go) -> None:
+        with coordinate.connect(postgres_board, agent="claimer") as c:
+            c.stats()
+            for _ in range(rounds):
+                go()
+                claim = c.claim_next(role="worker")
+                if claim is not None:
+                    c.release(handle=claim)
+                go()
+                free = c.claim_batch(role="worker", count=2)
+                assert len(free) == 2, "a task stays aside on a lease that is over"
+                for claim in free:
+                    c.release(handle=claim)
+                go()
+
+    before = arena.rows(postgres_board, DEADLOCKS)
+    arena.run([holder, claimer])
+    assert arena.rows(postgres_board, DEADLOCKS) == before
+    arena.assert_sound(postgres_board)
+
+
 DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
 
 

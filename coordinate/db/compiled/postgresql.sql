@@ -509,6 +509,14 @@ SELECT leases.id
 FROM leases
 WHERE leases.id = :id FOR SHARE;
 
+-- name: lease_share_free
+-- why: The same of one that nobody else has locked; no row where somebody has.
+-- takes: id integer
+-- gives: id integer
+SELECT leases.id
+FROM leases
+WHERE leases.id = :id FOR SHARE SKIP LOCKED;
+
 -- name: lease_lives
 -- why: Whether it still lives, in a statement after the lock.
 -- takes: id integer
