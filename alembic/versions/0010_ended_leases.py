@@ -1,7 +1,7 @@
 """Leases that ended, by the session that had them: what a session lost is found among its own, not among all.
 
 What changes, and why: no lease is ever deleted, and whoever asked what a session had lost, or gave back a lock that it
-had no more, read all that ever ended; the index gives those of one session, the latest first.
+had no more, read all that ever ended; the index gives those of one session, and each resource's latest first.
 Before or after deploying code: either; programs of the revision before go on writing.
 Cost on a large table: one more index is written when a lease ends. On Postgres it is built CONCURRENTLY, while others
 read and write: it scans the table twice, and waits, for a minute at most, for transactions that were open before; when
@@ -27,7 +27,7 @@ WAIT = "60s"
 CLEAR = f"""
 DO $$ DECLARE found oid := to_regclass(quote_ident(current_schema()) || '.{NAME}'); BEGIN
   IF found IS NOT NULL AND pg_get_indexdef(found) IS DISTINCT FROM format(
-    'CREATE INDEX {NAME} ON %I.leases USING btree (session_id, id) WHERE (released_at IS NOT NULL)',
+    'CREATE INDEX {NAME} ON %I.leases USING btree (session_id, resource, id) WHERE (released_at IS NOT NULL)',
     current_schema()
   ) THEN
     RAISE EXCEPTION '{NAME} in schema % is not what the board needs under this name', current_schema()
@@ -40,7 +40,7 @@ END $$
 
 
 def upgrade() -> None:
-    made = f"{NAME} ON leases (session_id, id) WHERE released_at IS NOT NULL"
+    made = f"{NAME} ON leases (session_id, resource, id) WHERE released_at IS NOT NULL"
     if _beside_others():
         with op.get_context().autocommit_block():
             op.execute(CLEAR)

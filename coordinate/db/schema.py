@@ -428,7 +428,7 @@ leases = Table(
     _partial("idx_leases_expiry", "expires_at", "id", where="released_at IS NULL"),
     _partial("idx_leases_session", "session_id", "id", where="released_at IS NULL"),
     _partial("idx_leases_task", "task_id", "id", where="task_id IS NOT NULL AND released_at IS NULL"),
-    _partial("idx_leases_ended", "session_id", "id", where="released_at IS NOT NULL"),
+    _partial("idx_leases_ended", "session_id", "resource", "id", where="released_at IS NOT NULL"),
     _partial("idx_leases_lost", "session_id", "id", where="release_reason IN ('expired', 'swept') AND told_at IS NULL"),
     sqlite_autoincrement=True,
 )

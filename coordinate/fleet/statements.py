@@ -183,7 +183,7 @@ add(
 _LOST = lease.release_reason.in_([const("expired"), const("swept")])
 # What is released has a reason; the index of what ended is found by these words alone.
 _ENDED = lease.released_at.is_not(None)
-_losses_leases = and_(lease.session_id == given_text("id"), _LOST, _ENDED)
+_losses_leases = and_(lease.session_id == given_text("id"), _LOST)
 _losses_claims = and_(attempts.c.session_id == given_text("id"), attempts.c.outcome == const("expired"))
 # Each loss carries whether it was told: a mark in time would pass over one that is committed late.
 _lost_lease = and_(_losses_leases, lease.told_at.is_(None))
@@ -277,7 +277,7 @@ add(
 add(
     "session_losses_leases",
     "Leases that a session lost, told or not, the latest first.",
-    select(*_LEASE).where(_losses_leases).order_by(lease.id.desc()).limit(given_integer("limit")),
+    select(*_LEASE).where(_losses_leases, _ENDED).order_by(lease.id.desc()).limit(given_integer("limit")),
 )
 add(
     "session_losses_claims",

@@ -273,12 +273,13 @@ ENDED = (
 )
 
 
-@pytest.mark.parametrize("name", ["leases_live", "lock_lost", "session_losses_leases"])
+@pytest.mark.parametrize("name", ["leases_live", "lock_lost", "session_losses_leases", "session_due"])
 def test_what_ended_long_ago_is_not_read_again(board_url: str, engine: str, name: str) -> None:
     run(as_owner(board_url), *(statement.format(**TIMES[engine]) for statement in ENDED))
     text = "\n".join(plan_of(board_url, name, id="s1", session="s1"))
     assert re.search(r"\bidx_leases_", text), text
     assert not re.search(r"Seq Scan on leases|SCAN leases(?! USING INDEX idx_)|Backward using pk_leases", text), text
+    assert ("idx_leases_ended" in text) == (name in ("lock_lost", "session_losses_leases")), text
 
 
 @pytest.mark.parametrize("engine", ["postgresql"], indirect=True)

@@ -3394,8 +3394,8 @@ WHERE tasks.status = 'IN_PROGRESS' AND tasks.session_id = :id AND tasks.lease_un
     make_interval(secs => CAST(tasks.lease_seconds / CAST(2 AS NUMERIC) AS DOUBLE PRECISION))))) AS renew, (EXISTS
     (SELECT leases.id
 FROM leases
-WHERE leases.session_id = :id AND leases.release_reason IN ('expired', 'swept') AND leases.released_at IS NOT NULL AND
-    leases.told_at IS NULL)) OR (EXISTS (SELECT attempts.attempt
+WHERE leases.session_id = :id AND leases.release_reason IN ('expired', 'swept') AND leases.told_at IS NULL)) OR (EXISTS
+    (SELECT attempts.attempt
 FROM attempts
 WHERE attempts.session_id = :id AND attempts.outcome = 'expired' AND attempts.told_at IS NULL)) AS lost
 FROM sessions
@@ -3475,8 +3475,7 @@ RETURNING tasks.id, tasks.lease_until, tasks.scoped;
 UPDATE leases SET told_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
 WHERE leases.id IN (SELECT leases.id
 FROM leases
-WHERE leases.session_id = :id AND leases.release_reason IN ('expired', 'swept') AND leases.released_at IS NOT NULL AND
-    leases.told_at IS NULL
+WHERE leases.session_id = :id AND leases.release_reason IN ('expired', 'swept') AND leases.told_at IS NULL
 ORDER BY leases.id
 
 LIMIT :limit) AND leases.told_at IS NULL

@@ -3022,8 +3022,8 @@ WHERE tasks.status = 'IN_PROGRESS' AND tasks.session_id = :id AND tasks.lease_un
     'now') AND tasks.lease_until < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (tasks.lease_seconds / (2 + 0.0)) ||
     ' seconds'))) AS renew, (EXISTS (SELECT leases.id
 FROM leases
-WHERE leases.session_id = :id AND leases.release_reason IN ('expired', 'swept') AND leases.released_at IS NOT NULL AND
-    leases.told_at IS NULL)) OR (EXISTS (SELECT attempts.attempt
+WHERE leases.session_id = :id AND leases.release_reason IN ('expired', 'swept') AND leases.told_at IS NULL)) OR (EXISTS
+    (SELECT attempts.attempt
 FROM attempts
 WHERE attempts.session_id = :id AND attempts.outcome = 'expired' AND attempts.told_at IS NULL)) AS lost
 FROM sessions
@@ -3099,8 +3099,7 @@ RETURNING id, lease_until, scoped;
 UPDATE leases SET told_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE leases.id IN (SELECT leases.id
 FROM leases
-WHERE leases.session_id = :id AND leases.release_reason IN ('expired', 'swept') AND leases.released_at IS NOT NULL AND
-    leases.told_at IS NULL
+WHERE leases.session_id = :id AND leases.release_reason IN ('expired', 'swept') AND leases.told_at IS NULL
 ORDER BY leases.id
 
 LIMIT :limit) AND leases.told_at IS NULL
