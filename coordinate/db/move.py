@@ -36,6 +36,8 @@ R = TypeVar("R")
 Progress = Callable[[str, str, int, int], None]
 
 VALUES_MAX = 10_000
+# From the fence's end to the note that nothing is left, an undo takes less.
+AT_IT_SECONDS = 2.0
 # Control characters, and what a path has of bytes that are no UTF-8.
 _UNSAYABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 # Copied and compared, as measured on two cores with boards of a million tasks.
@@ -122,7 +124,7 @@ def undo(source: str, target: str | None = None) -> MoveReport:
     of which this is a copy; `InvalidInput` when the move goes elsewhere. A copy that was made while the board moved is
     opened, and nothing else is changed.
     """
-    row = _row_of(source)
+    row = _row_when_nobody_is_at_it(source)
     if _begun(row):
         ends = _Ends(source, target or row.address, lambda *_: None)
         return ends.take_back(row, named=target is not None)
@@ -142,6 +144,16 @@ def _row_of(source: str) -> Any:
         row = tx.one("move_state")
     if not _begun(row) and (closed := fence.stops(row)) is not None:
         raise closed  # it is no board, or is one no longer
+    return row
+
+
+def _row_when_nobody_is_at_it(source: str) -> Any:
+    """The record once another that undoes the move has ended, or did not for so long that none may be there."""
+    until = time.monotonic() + AT_IT_SECONDS
+    row = _row_of(source)
+    while row is not None and row.state == STAYED and row.opened_at is None and time.monotonic() < until:
+        time.sleep(0.05)
+        row = _row_of(source)
     return row
 
 
