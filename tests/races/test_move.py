@@ -228,6 +228,31 @@ def test_of_two_undos_one_lifts_the_fence_and_both_say_so(board_url: str, other_
     undone_twice(board_url, address_of(other_url), moved=moved)
 
 
+def test_an_undo_that_comes_while_another_ends_says_that_it_was_done(board_url: str, other_url: str) -> None:
+    """The fence is lifted already, and the new place is not closed for good yet."""
+    with setting_up(board_url, "alice") as c:
+        dispatch_many(c, 3)
+    target = address_of(other_url)
+    assert run([lambda go: move.move(board_url, target)], weakness=killed_at("_copy", "after")) == [KILLED]
+
+    def first(go: Go) -> bool:
+        shut = move._Ends._shut_target
+
+        def late(self: Any, number: str) -> None:
+            go()
+            time.sleep(0.5)
+            shut(self, number)
+
+        move._Ends._shut_target = late  # type: ignore[method-assign]
+        return move.undo(board_url).already
+
+    def second(go: Go) -> bool:
+        go()
+        return move.undo(board_url).already
+
+    assert run([first, second]) == [False, True]
+
+
 def test_two_undos_that_do_not_ask_where_the_move_stands_are_noticed(
     noticed: Noticed, postgres: Server, tmp_path: Path, engine: str
 ) -> None:
