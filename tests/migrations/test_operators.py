@@ -412,7 +412,7 @@ def test_a_link_to_a_board_is_judged_by_where_the_board_lies(
     assert {path.name for path in link.parent.iterdir()} == {link.name}
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing tells which file system a file lies on")
 def test_the_storage_of_a_file_is_that_of_what_a_link_leads_to(tmp_path: Path) -> None:
     (link := tmp_path / "link").symlink_to("/proc/version")
     assert dialect.file_system_of(link) == dialect.file_system_of(Path("/proc/version")) == "proc"
