@@ -26,7 +26,8 @@ from tests.races import arena
 from tests.races.arena import KILLED, Go, Noticed, Weakness
 from tests.races.test_claims import HOLDING, assert_each_done_once, play_comeback, worker
 
-pytestmark = [pytest.mark.race, pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there are no such locks")]
+pytestmark = pytest.mark.race
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there are no such locks, and no queue")
 
 
 # --- the queue of processes -------------------------------------------------------------------------------------------
@@ -82,12 +83,14 @@ def play_order(url: str, weakness: Weakness | None = None) -> None:
     assert [served.get() for _ in range(5)] == [0, 1, 2, 3, 4]
 
 
+@on_linux
 def test_writers_are_served_in_the_order_in_which_they_came(sqlite_board: str) -> None:
     """SQ-21. Guard: the queue beside the board."""
     for _ in range(5):
         play_order(sqlite_board)
 
 
+@on_linux
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 def test_writers_without_the_queue_are_noticed(noticed: Noticed) -> None:
     def no_queue() -> None:
@@ -96,6 +99,7 @@ def test_writers_without_the_queue_are_noticed(noticed: Noticed) -> None:
     noticed(lambda url: play_order(url, no_queue))
 
 
+@on_linux
 @pytest.mark.parametrize(("seconds", "numbers"), [(60.0, 1), (0.0, 3)])
 def test_who_comes_back_within_its_turn_writes_again_and_after_it_takes_a_new_number(
     sqlite_board: str, seconds: float, numbers: int, monkeypatch: pytest.MonkeyPatch
@@ -131,6 +135,7 @@ def test_a_killed_holders_task_comes_back_without_the_gate_too(
     play_comeback(sqlite_board, die)
 
 
+@on_linux
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP])
 @pytest.mark.parametrize("where", ["writing", "waiting"])
 def test_one_that_dies_or_stops_at_the_gate_stops_nobody(sqlite_board: str, where: str, end: signal.Signals) -> None:
@@ -176,6 +181,7 @@ def test_one_that_dies_or_stops_at_the_gate_stops_nobody(sqlite_board: str, wher
     assert arena.rows(sqlite_board, "SELECT count(*) FROM events WHERE event_type = 'came'") == [(12,)]
 
 
+@on_linux
 def test_the_queue_is_made_when_two_meet_with_the_rights_of_the_board(sqlite_board: str) -> None:
     """Nobody who writes alone finds a further file; who may write the board may stand in its queue."""
     os.chmod(sqlite_board, 0o660)
@@ -194,6 +200,7 @@ def test_the_queue_is_made_when_two_meet_with_the_rights_of_the_board(sqlite_boa
     assert queue_file(sqlite_board).stat().st_size == 8
 
 
+@on_linux
 def test_the_queue_may_be_taken_away_at_any_time(sqlite_board: str) -> None:
     first = made(sqlite_board)
     first.leave()
@@ -208,6 +215,7 @@ def test_the_queue_may_be_taken_away_at_any_time(sqlite_board: str) -> None:
     second.close()
 
 
+@on_linux
 @pytest.mark.parametrize("what", ["link", "folder", "file"])
 def test_what_is_not_ours_is_not_touched(sqlite_board: str, tmp_path: Path, what: str) -> None:
     """A link would let another user choose which of our files is written."""
@@ -228,6 +236,7 @@ def test_what_is_not_ours_is_not_touched(sqlite_board: str, tmp_path: Path, what
         assert c.dispatch(title="t", role="worker").task.id == "TASK-1"
 
 
+@on_linux
 def test_a_forked_child_holds_no_place_of_its_parents(sqlite_board: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is forked while its parent is at work for too long to wait for, and lives on; the parent dies at the gate."""
     monkeypatch.setattr("coordinate.db.engine.FORK_PATIENCE_SECONDS", 0.1)
@@ -347,6 +356,7 @@ def test_threads_that_wait_together_are_committed_together_and_a_refusal_undoes_
     arena.assert_sound(sqlite_board)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing lists the open files of a process")
 def test_a_group_keeps_what_its_savepoints_need_in_memory_and_a_read_what_it_sorts_in_a_file(
     sqlite_board: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
