@@ -145,7 +145,7 @@ def switched(folder: Path, target: str) -> str:
     path, line = folder / CONFIG, f"db = {json.dumps(target, ensure_ascii=False)}"
     if not os.access(folder, os.W_OK):
         raise errors.PermissionDenied(f"{folder} may not be written", field="config")
-    kept = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    kept = path.read_text(encoding="utf-8-sig").splitlines() if path.exists() else []
     wanted = {**tomllib.loads("\n".join(kept)), "db": target}
     may_be_it = [number for number, each in enumerate(kept) if re.match(r"\s*[\"']?db[\"']?\s*=", each)]
     for gone in (None, *may_be_it):
@@ -237,14 +237,17 @@ def foreign(path: Path) -> str | None:
 def tracked_by_git(path: Path) -> bool:
     """Whether git tracks a file or folder: what came with a checkout was written by somebody else.
 
-    Where git cannot say (it is not installed, it distrusts the repository), the answer is yes.
+    Letter case makes no difference: it makes none where a system opens `Config.toml` as config.toml. Where git cannot
+    say (it is not installed, it distrusts the repository), the answer is yes.
     """
     if not any((here / ".git").exists() for here in path.parents):
         return False
     from coordinate import git  # rarely needed, and slow to load
 
     try:
-        return bool(git.ask(str(path.parent), "--literal-pathspecs", "ls-files", "--", path.name).strip())
+        folder = str(path.parent)
+        name = git.ask(folder, "rev-parse", "--show-prefix").removesuffix("\n") + path.name
+        return bool(git.ask(folder, "ls-files", "--", f":(top,literal,icase){name}").strip())
     except git.Unknown:
         return True
 
@@ -266,7 +269,7 @@ def _settings(folder: Path) -> dict[str, Any]:
             f"{path} is tracked by git and is not used", hint="git rm --cached it; `coordinate init` ignores the folder"
         )
     try:
-        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+        settings = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # as editors on Windows write it
     except PermissionError:
         raise no_entry(path) from None
     except (OSError, ValueError) as error:

@@ -104,7 +104,11 @@ def _trusted(path: Path, folder: Path, once: Callable[[str], None]) -> bool:
     if fault := config.untrusted(folder):
         once(f"{folder} is not used for settings and hooks: {fault}")
         return False
-    real = path.resolve()
+    try:
+        real = path.resolve()
+    except (OSError, RuntimeError):  # links that lead in a circle
+        once(f"hook {_shown(path, folder / 'hooks')} is not run: nobody can say what its link leads to")
+        return False
     for each in (path.parent, path, real, real.parent):
         if fault := config.foreign(each):
             once(f"hook {_shown(path, folder / 'hooks')} is not run: {fault}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coordinate import inputs
 from coordinate.cli.declared import DURATION, argument, choice, command, option
 from coordinate.cli.shared import BadUsage, Call, given, read_text, with_events
 
@@ -62,8 +63,8 @@ def claim_next(
 @with_events
 def claim(call: Call, task: str, lease: int | None, transfer: bool, to: str | None) -> None:
     """Take one task by its id, whatever its role."""
-    if transfer and not to:
-        raise BadUsage("--to is required with --transfer")
+    if transfer != bool(to):
+        raise BadUsage("--transfer and --to go together: hand a held task on with both, or claim it with neither")
     with call.board() as board:
         if transfer:
             call.show(board.transfer(handle=task, **given(to=to, lease_seconds=lease)))
@@ -97,10 +98,12 @@ def log_progress(call: Call, handle: str, note: str, note_type: str | None) -> N
 @with_events
 def extend_lease(call: Call, handle: str, minutes: int | None, lease: int | None) -> None:
     """Renew the lease without a note; never to less than it has."""
-    if minutes and lease:
+    if minutes is not None and lease is not None:
         raise BadUsage("give --minutes or --lease, not both")
+    if minutes is not None:
+        lease = 60 * inputs.integer(minutes, "minutes", least=1, most=inputs.LEASE_SECONDS_MAX // 60)
     with call.board() as board:
-        call.show(board.extend_lease(handle=handle, **given(lease_seconds=minutes * 60 if minutes else lease)))
+        call.show(board.extend_lease(handle=handle, **given(lease_seconds=lease)))
 
 
 @command("complete", example='coordinate task complete TASK-12@3 --agent alice --result "merged as 4f2a"')

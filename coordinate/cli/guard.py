@@ -12,13 +12,13 @@ import os
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coordinate import config, errors, git, paths
 from coordinate.cli.declared import argument, command, option
-from coordinate.cli.places import as_pattern
+from coordinate.cli.places import as_pattern, root_of
 from coordinate.cli.shared import BadUsage, Call, as_path, as_text, given, read_file
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ MARK = "# made by coordinate guard install"
 OURS = re.compile(
     rf"#!/bin/sh\n{MARK}\n(command -v coordinate .*\n)?exec coordinate guard check --staged.* >/dev/null\n"
 )
+# Whatever the settings here, or the .gitmodules of a checkout, would leave out.
+_WHOLE = ("--name-only", "--no-renames", "--no-relative", "--ignore-submodules=none")
 PATTERNS_AT_ONCE = 100
 TOLD_MAX = 20
 AWAY = (errors.Busy, errors.Unreachable, errors.ReadOnly, errors.OutcomeUnknown)
@@ -53,14 +55,20 @@ def install(call: Call, fail_open: bool, project: str | None) -> None:
         path = Path(top, git.ask(top, "rev-parse", "--git-path", "hooks").removesuffix("\n"), "pre-commit")
     except git.Unknown as unknown:
         raise errors.InvalidInput(str(unknown), hint="run it inside of a git checkout", field="folder") from None
-    if path.is_symlink() or (path.exists() and not OURS.fullmatch(path.read_text("utf-8", "replace"))):
-        raise errors.InvalidState(
-            f"{path} is somebody else's hook and stays as it is", hint=f"add this line to it: {line}", path=str(path)
-        )
-    path.parent.mkdir(parents=True, exist_ok=True)
     missing = _unless_missing("commit", 0 if fail_open else 1)
-    path.write_text(f"#!/bin/sh\n{MARK}\n{missing}\nexec {line} >/dev/null\n", encoding="utf-8")
-    path.chmod(0o755)
+    try:
+        if path.is_symlink() or (path.exists() and not OURS.fullmatch(path.read_text("utf-8", "replace"))):
+            raise errors.InvalidState(
+                f"{path} is somebody else's hook and stays as it is",
+                hint=f"add this line to it: {line}",
+                path=str(path),
+            )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{MARK}\n{missing}\nexec {line} >/dev/null\n", encoding="utf-8")
+        path.chmod(0o755)
+    except OSError as error:
+        said = f"{path} cannot be written: {error.strerror}"
+        raise errors.InvalidInput(said, hint="see what stands there, or in its way", field="folder") from None
     call.show({"installed": as_text(str(path)), "runs": line, "fail_open": fail_open})
 
 
@@ -98,7 +106,7 @@ def check(
                 wanted[found[0]] += found[1]
     if staged:
         top, names = _staged()
-        wanted[top] += [pattern for name in names for pattern in _patterns(name)]
+        wanted[top] += [pattern for name in names for pattern in _patterns(top, name)]
     try:
         answers = [answer for top, patterns in wanted.items() for answer in _ask(call, top, patterns, own)]
     except (*AWAY, *NO_BOARD) as error:
@@ -138,7 +146,7 @@ def _staged() -> tuple[str, list[str]]:
     """The top of this checkout and what its index changes; of a rename both names, and what is deleted too."""
     try:
         top = git.top(".", in_hook=True)
-        said = git.ask(".", "diff", "--cached", "--name-only", "--no-renames", "--no-relative", "-z", in_hook=True)
+        said = git.ask(".", "diff", "--cached", *_WHOLE, "-z", in_hook=True)
     except git.Unknown as unknown:
         raise errors.InvalidInput(str(unknown), hint="run it inside of a git checkout", field="staged") from None
     return top, [name for name in said.split("\0") if name]
@@ -181,7 +189,7 @@ def _placed(path: str, *, strict: bool) -> tuple[str, list[str]] | None:
     else:
         try:
             top = git.top(str(next(each for each in around if os.path.isdir(each))))  # noqa: PTH112 - never raises
-            return top, _patterns(os.path.relpath(absolute, top))
+            return top, _patterns(top, os.path.relpath(absolute, top))
         except git.Unknown as unknown:
             why = str(unknown)
             strict = strict or any(os.path.exists(each / ".git") for each in around)  # noqa: PTH110 - never raises
@@ -192,15 +200,31 @@ def _placed(path: str, *, strict: bool) -> tuple[str, list[str]] | None:
     return None
 
 
-def _patterns(name: str) -> list[str]:
-    """A file's own name as patterns that mean it, and at worst more; one too long is asked for by its folder.
+def _patterns(top: str, name: str) -> list[str]:
+    """A file of a checkout as patterns that mean it, and at worst more; one too long is asked for by its folder.
 
-    A backslash in it reads as a separator where a scope is claimed, so that is asked for too.
+    A backslash in its name reads as a separator where a scope is claimed, so that is asked for too.
     """
-    readings = [as_pattern(name)]
-    if "\\" in name:
-        readings.append(as_pattern(os.path.normpath(name.replace("\\", "/")).lstrip("/")))
+    readings = []
+    for each in _names(Path(top), name):
+        readings.append(as_pattern(each))
+        if "\\" in each:
+            readings.append(as_pattern(os.path.normpath(each.replace("\\", "/")).lstrip("/")))
     return [_short(each) for each in readings if each.split("/")[0] not in ("", "..")]
+
+
+def _names(top: Path, name: str) -> Iterator[str]:
+    """What a file is called in its checkout, and in those around it that share its board: whoever claimed it may have
+    stood there, as with a submodule."""
+    yield name
+    around = top
+    while not _has_board(around) and (outer := root_of(around.parent)) not in (None, around):
+        yield os.path.relpath(top / name, outer)
+        around = outer
+
+
+def _has_board(top: Path) -> bool:
+    return any((each / config.FOLDER).is_dir() for each in (top, config.main_checkout(top) or top))
 
 
 def _short(pattern: str) -> str:

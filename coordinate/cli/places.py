@@ -56,9 +56,10 @@ def _from_root(typed: str, here: Path, root: Path) -> str:
         return typed  # refused as it is
     segments = typed.replace("\\", "/").split("/")
     plain = list(takewhile(_GLOB.isdisjoint, segments))
-    start = Path("/") if segments[0] == "" else here
+    drive = os.path.splitdrive(segments[0])[0]  # only where there are some
+    start = Path("/") if segments[0] == "" else Path(f"{drive}/") if drive else here
     place = Path(os.path.normpath(start.joinpath(*map(as_path, plain))))
-    name = os.path.relpath(place, _root_around(place, root, typed))
+    name = Path(os.path.relpath(place, _root_around(place, root, typed))).as_posix()
     return "/".join([as_pattern(as_text(name)), *segments[len(plain) :]])
 
 

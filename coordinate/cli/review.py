@@ -27,7 +27,7 @@ def claim_review(call: Call, task: str | None, project: str | None, lease: int |
 @argument("task", metavar="[TASK-ID]", required=False)
 @option("--all", "everything", is_flag=True, help="All that wait for review; answers the approved ones.")
 @choice("--project", help="With --all: only tasks of this project.")
-@option("--note", help="What the review found.")
+@option("--note", help="What the review of one task found.")
 @override_option
 @revision_option
 def approve(
@@ -43,8 +43,10 @@ def approve(
     stderr, stops none, and leaves the exit status 0."""
     if (task is None) != everything:
         raise BadUsage("give a task id or --all, one of them")
-    if everything and expected_revision is not None:
-        raise BadUsage("--expected-revision is of one task")
+    if everything and (expected_revision is not None or note is not None):
+        raise BadUsage("--expected-revision and --note are of one task")
+    if not everything and project is not None:
+        raise BadUsage("--project narrows --all")
     if task is not None:
         with call.board() as board:
             wanted = given(note=note, override=override, expected_revision=expected_revision)

@@ -28,7 +28,8 @@ STOP_SECONDS = 10.0
 # Renew at least this often, however long the lease.
 RENEW_SECONDS_MAX = 300.0
 
-_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Windows has no SIGHUP.
+_FORWARDED = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 _PR_SET_PDEATHSIG = 1
 
 LOST = (errors.StaleClaim, errors.Held, errors.InvalidState, errors.NotFound)
@@ -94,7 +95,7 @@ def started(words: tuple[str, ...], environment: dict[str, str]) -> Iterator[sub
     try:
         child = subprocess.Popen(
             [as_path(word) for word in words],
-            env=os.environ | environment,
+            env=os.environ | {name: as_path(value) for name, value in environment.items()},
             process_group=0 if os.name == "posix" else None,
             preexec_fn=_in_child(terminal, mask) if os.name == "posix" else None,  # noqa: PLW1509 - there is one thread
         )

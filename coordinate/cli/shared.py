@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from coordinate.service import Coordinator
 
 
+# More than any text, plan or board that comes in.
+FILE_BYTES_MAX = 100 << 20
+
+
 class Call:
     """What one call was told; a command asks it for the board, and shows its answer through it."""
 
@@ -102,8 +106,11 @@ class Call:
             _print(as_line(value))
 
     def show_text(self, text: str, name: str) -> None:
-        """Print what is a text by nature (SQL, a script); whoever asked for JSON gets it under a name."""
-        if self.format == "json":
+        """Print what is a text by nature (SQL, a script); whose flag asks for JSON gets it under a name.
+
+        A variable does not ask: what a shell takes in is the same in every environment.
+        """
+        if self.asked_format == "json":
             self.show({name: text})
         else:
             _print(text.removesuffix("\n"))
@@ -270,15 +277,17 @@ def read_text(text: str | None, path: str | None, flag: str) -> str | None:
 
 
 def read_file(path: str) -> str:
-    """A UTF-8 file, or stdin for `-`. Raises `NotFound` or `InvalidInput`."""
+    """A UTF-8 file, or stdin for `-`. Raises `NotFound`, or `InvalidInput`: also for what has no end."""
     from coordinate import errors
 
     try:
         if path == "-":
-            found = sys.stdin.buffer.read() if sys.stdin else b""
+            found = sys.stdin.buffer.read(FILE_BYTES_MAX + 1) if sys.stdin else b""
         else:
             with open(as_path(path), "rb") as file:  # noqa: PTH123
-                found = file.read()
+                found = file.read(FILE_BYTES_MAX + 1)
+        if len(found) > FILE_BYTES_MAX:
+            raise errors.InvalidInput(f"{path} is longer than {FILE_BYTES_MAX >> 20} MiB", field="file")
         return found.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise errors.InvalidInput(f"{path} is not UTF-8 text", field="file") from None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coordinate import config, errors, git
+from coordinate import config, errors, git, inputs
 from coordinate.cli.declared import OneOf, argument, command, option
 from coordinate.cli.shared import Call, Exit, as_path, as_text, given
 from coordinate.states import WORKTREE_CLOSED, WORKTREE_STATES
@@ -15,6 +16,8 @@ from coordinate.states import WORKTREE_CLOSED, WORKTREE_STATES
 if TYPE_CHECKING:
     from coordinate.records import Worktree
 
+# As a base these mean the working copy's own commits, of which none is missing in them.
+_ITS_OWN = re.compile(r"(?i)(HEAD|@)($|[~^])")
 OPEN_STATES = [state for state in WORKTREE_STATES if state not in WORKTREE_CLOSED]
 
 task_argument = argument("task", metavar="TASK-ID")
@@ -87,7 +90,7 @@ def adopt(call: Call, task: str, force: bool) -> None:
     """Go on in a worktree that another agent left open. Refused while git shows uncommitted work, or cannot tell."""
     with call.board() as board:
         found = board.worktree_of(task=task)
-        unsaved = _uncommitted(found) if found else ""
+        unsaved = _said(_uncommitted(found)) if found else ""
         call.show(board.adopt_worktree(task=task, unsaved=unsaved, force=force))
 
 
@@ -142,6 +145,9 @@ def _doubts(worktree: Worktree) -> Iterator[str]:
     if as_text(found) != worktree.branch:
         yield f"{worktree.branch} is not checked out at {worktree.root}: {as_text(found) or 'no branch'} is"
     if worktree.base:
+        if _ITS_OWN.match(worktree.base):
+            yield f"{worktree.base} is whatever is checked out there itself, so name a branch to be merged into"
+            return
         try:
             git.ask(top, "rev-parse", "--verify", "--quiet", "--end-of-options", as_path(worktree.base) + "^{commit}")
         except git.Unknown:
@@ -153,7 +159,13 @@ def _doubts(worktree: Worktree) -> Iterator[str]:
 
 def _unsaved(worktree: Worktree, base: str | None) -> str:
     parts = (_uncommitted(worktree), _unmerged(worktree, base or worktree.base))
-    return "; ".join(dict.fromkeys(part for part in parts if part))
+    return _said("; ".join(dict.fromkeys(part for part in parts if part)))
+
+
+def _said(doubt: str) -> str:
+    """Short enough to be recorded, and text, whatever a folder is called: it must not be in the way of --force."""
+    said = doubt.encode(errors="replace").decode()
+    return said if len(said) <= inputs.REASON_MAX else said[: inputs.REASON_MAX - 3] + "..."
 
 
 def _uncommitted(worktree: Worktree) -> str:
@@ -171,6 +183,8 @@ def _unmerged(worktree: Worktree, base: str) -> str:
         top = _top(worktree)
         if not base:
             return "nobody said what it is to be merged into (--base), so nobody can tell what is unmerged"
+        if _ITS_OWN.match(base):
+            return f"{base} is whatever is checked out there itself, so nobody can tell what is unmerged: name a branch"
         revisions = ("HEAD", as_path(worktree.branch), f"^{as_path(base)}")
         count = git.ask(top, "rev-list", "--count", "--end-of-options", *revisions, "--").strip()
     except git.Unknown as doubt:

@@ -331,7 +331,7 @@ def _named_in(path: Path) -> object:
     import tomllib
 
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8")).get("db")
+        return tomllib.loads(path.read_text(encoding="utf-8-sig")).get("db")
     except ValueError:
         return None
 

@@ -344,6 +344,26 @@ def test_global_options_may_stand_anywhere_and_the_last_one_wins(here: Command, 
     assert here("task", "view", "TASK-1").json["task"]["status"] == "IN_PROGRESS"
 
 
+def test_what_would_be_left_unheard_is_refused_and_changes_nothing(here: Command) -> None:
+    here("task", "dispatch", "--title", "one", "--role", "worker")
+    me = ("--agent", "a")
+    assert here("task", "claim", "TASK-1", "--to", "b", *me).error["code"] == "usage"
+    before = here("task", "claim", "TASK-1", "--lease", "60", *me).json
+    for length in (("--minutes", "0"), ("--minutes", "-5"), ("--minutes", "0", "--lease", "60")):
+        assert "--minutes" in here("task", "extend-lease", "TASK-1@1", *length, *me).error["error"]
+    assert here("task", "view", "TASK-1").json["task"]["revision"] == before["revision"]
+    here("task", "complete", "TASK-1@1", "--review", *me)
+    for words in (("--all", "--note", "well done"), ("TASK-1", "--project", "api")):
+        assert here("task", "approve", *words, "--agent", "b").error["code"] == "usage"
+    assert here("task", "view", "TASK-1").json["task"]["status"] == "IN_REVIEW"
+
+
+def test_what_a_shell_takes_in_is_a_text_whatever_format_the_environment_asks_for(here: Command) -> None:
+    for words in (("agent", "register", "a", "--id-only"), ("skill", "view", "worker"), ("db", "ini")):
+        assert here(*words, COORDINATE_FORMAT="json").out[0] != "{"
+        assert here(*words, "--json").out[0] == "{"
+
+
 def test_an_empty_filter_is_as_good_as_none(here: Command) -> None:
     here("task", "dispatch", "--title", "one", "--role", "worker", "--project", "", "--depends-on", "")
     assert (
@@ -363,6 +383,9 @@ def test_texts_come_from_files_and_from_stdin(here: Command, tmp_path: Path) -> 
     dispatch = ("task", "dispatch", "--title", "t", "--role", "w")
     assert here(*dispatch, "--body-file", "latin.txt").error["code"] == "invalid_input"
     assert here(*dispatch, "--body-file", "none.txt").error["code"] == "not_found"
+    with (tmp_path / "huge").open("wb") as huge:
+        huge.truncate(1 << 40)  # a hole: nothing of it lies on the disk
+    assert "longer than" in here("plan", "lint", "huge").error["error"]
     assert here(*dispatch, "--body-file", "body.md", "--body", "x").error["code"] == "usage"
 
 

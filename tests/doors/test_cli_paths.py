@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import ntpath
 import os
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
+from types import SimpleNamespace
 
 import pytest
 
+from coordinate.cli import places
 from tests.doors.command import Answer, Command
 from tests.doors.repository import Repository, made
 
@@ -90,6 +93,15 @@ def test_without_git_the_folder_of_the_board_is_the_root_and_without_either_path
     assert call("lease", "claim", "/x").error["code"] == "invalid_input"
     os.mkdir(tmp_path / ".coordinate", 0o700)
     assert claimed(call("lease", "claim", "w", "../b", str(tmp_path / "c"))) == ["a/w", "b", "c"]
+
+
+def test_where_backslashes_separate_a_path_is_the_same_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "os", SimpleNamespace(path=ntpath))
+    monkeypatch.setattr(places, "Path", PureWindowsPath)
+    root = PureWindowsPath(r"C:\proj")
+    typed = {"api\\x.py": "src/api/x.py", r"..\docs\*.md": "docs/*.md", r"C:\proj\lib": "lib", r"c:\proj\a\**": "a/**"}
+    for each, meant in typed.items():
+        assert places._from_root(each, root / "src", root) == meant  # type: ignore[arg-type]
 
 
 def test_in_a_folder_that_is_gone_what_is_named_from_the_root_on_is_found(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import importlib.util
 import json
 import os
 import pty
@@ -102,6 +103,19 @@ def test_what_a_command_started_does_not_go_on_without_the_claim(call: Command, 
 def test_run_tells_its_command_the_handle(call: Command) -> None:
     for named in ("TASK-1@1", "TASK-1"):
         assert call("run", named, "--", "sh", "-c", "echo $COORDINATE_CLAIM").out == "TASK-1@1\n"
+
+
+def test_commands_are_run_also_where_there_is_no_hangup(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(signal, "SIGHUP")
+    spec = importlib.util.find_spec("coordinate.cli.run")
+    assert spec is not None and spec.loader is not None
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+def test_a_name_reaches_the_command_in_any_locale(call: Command) -> None:
+    call("task", "transfer", "TASK-1@1", "--to", "jürgen")
+    running = ("run", "TASK-1@2", "--agent", "jürgen", "--", "sh", "-c", "echo $COORDINATE_AGENT")
+    assert call(*running, LC_ALL="C", PYTHONUTF8="0").out == "jürgen\n"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a killed parent is not told of, as the help says")

@@ -180,13 +180,16 @@ def test_commits_that_are_on_no_branch_count_too(alice: Command, repository: Rep
     assert "1 commit(s)" in refused(alice("worktree", "close", "TASK-1"))
 
 
-@pytest.mark.parametrize("base", ["", "no-such-branch", "--all", "-x"])
+@pytest.mark.parametrize("base", ["", "HEAD", "@~0", "no-such-branch", "--all", "-x"])
 def test_a_base_that_nobody_knows_counts_as_unmerged_work(repository: Repository, base: str) -> None:
+    """HEAD is whatever is checked out in the working copy itself, whose commits it always has."""
     call = repository.call("alice")
     call("task", "dispatch", "--title", "t", "--role", "w")
     call("task", "claim", "TASK-1")
-    assert opened(call, *([f"--base={base}"] if base else [])).status == 0
-    assert ("nobody can tell" if not base else "git cannot tell") in refused(call("worktree", "close", "TASK-1"))
+    answer = opened(call, *([f"--base={base}"] if base else []))
+    assert (answer.status, len(answer.err.splitlines())) == (0, 1 if base else 0), "a base that is none is warned of"
+    why = "nobody can tell" if base in ("", "HEAD", "@~0") else "git cannot tell"
+    assert why in refused(call("worktree", "close", "TASK-1"))
     assert call("worktree", "close", "TASK-1", "--base", "main").json["state"] == "merged"
 
 
@@ -206,6 +209,16 @@ def test_a_root_that_is_not_on_this_machine_counts_as_work_and_is_said(
         assert done["close_reason"] == f"dropped: {repository.linked} is not on this machine, " + (
             "so nobody can tell what is in it"
         )
+
+
+def test_what_would_be_lost_may_take_any_number_of_words(repository: Repository) -> None:
+    call = repository.call("alice")
+    call("task", "dispatch", "--title", "t", "--role", "w")
+    call("task", "claim", "TASK-1")
+    deep = "/".join(["", *("d" * 240,) * 4])
+    assert call("worktree", "open", "TASK-1@1", "--branch", "task-1", "--root", deep).status == 0
+    assert refused(call("worktree", "abort", "TASK-1")).endswith("...")
+    assert call("worktree", "abort", "TASK-1", "--force").json["close_reason"].startswith(f"dropped: {deep}")
 
 
 @pytest.mark.parametrize("what", ["a folder of another checkout", "no checkout"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -188,6 +189,31 @@ def test_a_name_that_is_no_text_and_one_too_long_are_asked_for_by_more(guarded: 
     assert guarded.git("commit", "-am", "c").status == 1
 
 
+def test_a_file_of_a_submodule_is_guarded_by_the_names_it_has_inside_and_from_outside(repository: Repository) -> None:
+    inner = repository.main / "vendor" / "lib"
+    inner.mkdir(parents=True)
+    repository.git("init", "-q", at=inner)
+    repository.write("z.c", at=inner)
+    repository.git("add", "z.c", at=inner)
+    free, staged = ("guard", "check", "vendor/lib/z.c"), ("guard", "check", "--staged")
+    assert repository.call("alice")(*free).json["paths"] == ["z.c", "vendor/lib/z.c"]
+    assert repository.call("alice", at=inner)(*staged).status == 0
+    held(repository, "vendor")
+    assert repository.call("alice")(*free).error["conflicts"][0]["held"] == "vendor"
+    assert repository.call("alice", at=inner)(*staged).status == 3
+
+
+def test_no_setting_hides_a_submodule_that_a_commit_moves(guarded: Repository) -> None:
+    moved = ("update-index", "--add", "--cacheinfo")
+    guarded.git(*moved, f"160000,{'1' * 40},lib")
+    guarded.write(".gitmodules", '[submodule "lib"]\n\tpath = lib\n\turl = ./lib\n\tignore = all\n')
+    guarded.git("add", ".gitmodules")
+    assert guarded.git("commit", "-m", "lib").status == 0
+    held(guarded, "lib")
+    guarded.git(*moved, f"160000,{'2' * 40},lib")
+    assert guarded.git("commit", "-m", "moved").status == 1
+
+
 def test_the_first_commit_of_a_repository_is_guarded_too(repository: Repository, tmp_path: Path) -> None:
     fresh = tmp_path / "fresh"
     fresh.mkdir()
@@ -283,6 +309,15 @@ def test_install_follows_core_hooks_path(repository: Repository) -> None:
     assert installed["installed"] == str(repository.main / ".githooks" / "pre-commit")
     held(repository, "src")
     assert repository.commit("src/a.py").status == 1
+
+
+def test_install_where_no_file_can_be_written_is_refused_in_words(repository: Repository) -> None:
+    hooks = repository.main / ".git" / "hooks"
+    (hooks / "pre-commit").mkdir(parents=True)
+    assert repository.call("alice")("guard", "install").error["code"] == "invalid_input"
+    shutil.rmtree(hooks)
+    hooks.touch()
+    assert repository.call("alice")("guard", "install").error["code"] == "invalid_input"
 
 
 def test_install_outside_of_a_checkout_is_refused(repository: Repository, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import coordinate
-from coordinate import hooks
+from coordinate import config, hooks
 
 EVENT = {
     "event_type": "task.completed",
@@ -239,6 +239,9 @@ def test_a_file_that_no_program_can_run_says_so(folder: Path) -> None:
     path.rmdir()
     path.symlink_to("nowhere")
     assert run(folder) == ["hook task-completed cannot be run: it is not a file"]
+    path.unlink()
+    path.symlink_to(path)
+    assert run(folder) == ["hook task-completed is not run: nobody can say what its link leads to"]
 
 
 def test_hidden_files_and_an_editors_copies_are_passed_over(folder: Path) -> None:
@@ -460,6 +463,16 @@ def test_a_hook_that_git_tracks_is_not_run(folder: Path, tmp_path: Path, monkeyp
     assert all("tracked by git" in said for said in warned)
     assert not (tmp_path / "ran").exists()
     assert (tmp_path / "mine").exists()
+
+
+def test_what_git_tracks_in_another_letter_case_is_tracked(folder: Path) -> None:
+    """A system to which case makes no difference opens it all the same."""
+    git(folder.parent, "init", "-q")
+    (folder / "Config.toml").touch()
+    assert not config.tracked_by_git(folder / "config.toml")
+    git(folder.parent, "add", "-f", ".coordinate/Config.toml")
+    assert config.tracked_by_git(folder / "config.toml")
+    assert not config.tracked_by_git(folder / "c?nfig.toml")
 
 
 def test_where_git_cannot_say_a_hook_is_not_run(folder: Path, tmp_path: Path) -> None:

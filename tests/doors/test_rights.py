@@ -122,6 +122,7 @@ def test_a_folder_is_no_board(tmp_path: Path) -> None:
         ("synchronous = 7", "synchronous"),
         ("gate = 'ajar'", "gate"),
         ("db = ", "config"),
+        ("\ufeffgate = 'ajar'", "gate"),
     ],
 )
 def test_settings_that_are_none_are_refused_by_their_name(
