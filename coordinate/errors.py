@@ -7,7 +7,7 @@ same things as data, for programs. "Nothing to claim" is an answer, not an error
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 Fact = str | int | float | bool | None | list[str] | list[dict[str, "Fact"]] | dict[str, "Fact"]
 
@@ -30,6 +30,8 @@ class CoordinateError(Exception):
         self.facts = facts
         # Set where the call set something right before it had to refuse: that is committed, then this is raised.
         self.keeps_changes = False
+        # What the log says of that, for whoever is told after the commit.
+        self.kept_events: list[dict[str, Any]] = []
 
     def as_dict(self) -> dict[str, Fact]:
         """The one-line JSON error of the command line: error, code, hint, then the facts."""

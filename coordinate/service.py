@@ -788,10 +788,17 @@ class Coordinator:
         patience: float = RETRY_SECONDS,
         at_once: tuple[type[errors.CoordinateError], ...] = (),
     ) -> R:
-        answer, committed = self.database.perform(work, writes=writes, patience=patience, at_once=at_once)
+        try:
+            answer, committed = self.database.perform(work, writes=writes, patience=patience, at_once=at_once)
+        except errors.CoordinateError as refused:
+            self._tell(refused.kept_events)
+            raise
+        self._tell(committed)
+        return answer
+
+    def _tell(self, committed: list[dict[str, Any]]) -> None:
         if committed and self._after_commit is not None:
             self._after_commit([{**event, "payload": json.loads(event["payload"])} for event in committed])
-        return answer
 
     def _give_sign_of_life(self, session: str) -> None:
         """Each call of a session is one; mostly a look suffices, and now and then it writes or renews."""
@@ -800,7 +807,7 @@ class Coordinator:
         due, lost = self.database.perform(lambda tx: agents.due(tx, session=session), writes=False)[0]
         if due:
             with suppress(errors.Moving, errors.Moved):  # a call that only reads goes on
-                lost, _ = self.database.perform(lambda tx: ending.sign_of_life(tx, session=session), writes=True)
+                lost = self._perform_only(lambda tx: ending.sign_of_life(tx, session=session), writes=True)
         self._next_sign[session] = time.monotonic() + SIGN_SECONDS
         self._lost_something = self._lost_something or (lost and session == self.session)
 
@@ -848,7 +855,7 @@ def connect(
     on with the session of its shell passes `session=os.environ.get("COORDINATE_SESSION")`. With
     `create=True` a missing board is made (and an older one upgraded); otherwise nothing is ever created. Raises
     `NoBoard`, `NotABoard`, `SchemaBehind`, `SchemaAhead` or `Unreachable`; `NotFound` for a session that never was.
-    `after_commit` is called with the events of each committed operation.
+    `after_commit` is called with the events of each commit that a call makes, also with what it ended along the way.
     """
     place = config.locate(None if target is None else str(target))
     if agent:

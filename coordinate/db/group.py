@@ -50,6 +50,8 @@ class Call:
             return False
         tx.finish()
         self.events = tx.events
+        if isinstance(self.error, CoordinateError):
+            self.error.kept_events = tx.events
         return True
 
 

@@ -111,6 +111,28 @@ def test_a_refused_operation_tells_nobody(board_url: str) -> None:
         assert len(told) == 1
 
 
+def test_what_a_call_ends_along_the_way_is_told_like_what_it_does(board: Coordinator, board_url: str) -> None:
+    """A sign of life sweeps, and a refusal may end what was over first: both are commits of the caller's process."""
+    session = board.register(name="sue", ttl_seconds=9_000).id
+    board.dispatch(title="T", role="worker")
+    board.claim_next(role="worker", lease_seconds=60)
+    board.ask(title="Which colour?", action_owner="task", impact="the logo waits")
+    told: list[str] = []
+
+    def tell(events: list[dict[str, object]]) -> None:
+        told.extend(str(event["event_type"]) for event in events)
+
+    age(board_url, 3_000)
+    with coordinate.connect(board_url, session=session, after_commit=tell) as sue:
+        sue.mine()
+        assert told == ["task.lease_expired"]
+        sue.revise(ask="ASK-1", timeout_seconds=60)
+        age(board_url, 61)
+        with pytest.raises(Closed):
+            sue.respond(ask="ASK-1", text="blue")
+    assert told == ["task.lease_expired", "ask.revised", "ask.closed"]
+
+
 # --- cursors ----------------------------------------------------------------------------------------------------------
 
 
