@@ -184,9 +184,11 @@ def next_events(
     """Hand a consumer the events behind what it acknowledged; a new consumer starts at the head.
 
     Repeating the call without `ack` hands out the same events again (at least once). `acknowledge` first
-    acknowledges all that was delivered before, for a loop that has finished with its last batch. `from_start` lets a
-    *new* consumer begin with the oldest event. `not_by` leaves out one agent's own events. Events pruned before the
-    consumer read them come back as `gap`, never as silence. Two processes under one consumer name get the same events.
+    acknowledges all that was delivered before, for a loop that has finished with its last batch; its first call leaves
+    that away, for what an earlier run was handed may be unfinished. `delivered` is how far this batch goes.
+    `from_start` lets a *new* consumer begin with the oldest event. `not_by` leaves out one agent's own events. Events
+    pruned before the consumer read them come back as `gap`, never as silence. Two processes under one consumer name get
+    the same events.
     """
     consumer = inputs.not_own(consumer, "consumer", *inputs.OWN_CONSUMERS)
     limit = inputs.limit(limit, most=NEXT_MAX)
@@ -197,19 +199,20 @@ def next_events(
     if acknowledge and cursor.delivered > acknowledged:
         tx.run("cursor_acknowledge", consumer=consumer, position=cursor.delivered)
         acknowledged = int(cursor.delivered)
-    found = tx.all("events_after", after=acknowledged, project=project, not_by=not_by, limit=limit)
-    # A short page means that everything up to the head was looked at, also what the filters left out.
-    reached = int(found[-1].position) if len(found) == limit else max(int(here.position), acknowledged)
-    if found:
-        reached = max(reached, int(found[-1].position))
+    found, pruned = _page(tx, here, "events_after", after=acknowledged, project=project, not_by=not_by, limit=limit)
+    reached = int(found[-1].position) if found else acknowledged
+    if len(found) < limit:
+        # A short page means that everything up to the head was looked at, also what the filters left out. A full one
+        # ends with its last event, also where an earlier page was longer.
+        reached = max(reached, int(here.position), int(cursor.delivered))
     tx.run("cursor_deliver", consumer=consumer, position=reached)
     return EventBatch(
         consumer=consumer,
         events=tuple(_event(row) for row in found),
         acknowledged=acknowledged,
-        delivered=max(reached, int(cursor.delivered)),
+        delivered=reached,
         redelivered=sum(1 for row in found if row.position <= cursor.delivered),
-        gap=_gap(tx, acknowledged, int(here.pruned)),
+        gap=_gap(tx, acknowledged, pruned),
     )
 
 
@@ -228,14 +231,14 @@ def learnings(tx: Tx, *, limit: int = LEARNINGS_MAX, agent: str = "", session: s
     while (cursor := tx.one("cursor_lock", consumer=consumer)) is None:
         here, _ = _place(tx, consumer)
     after = int(cursor.delivered)
-    found = tx.all("said_after", after=after, not_by=agent, limit=limit)
+    found, pruned = _page(tx, here, "said_after", after=after, not_by=agent, limit=limit)
     last = int(found[-1].position) if found else after
     left = tx.one("said_count", after=last, not_by=agent) if len(found) == limit else None
     more = int(left.count) if left else 0
     reached = last if more else max(last, int(here.position))
     tx.run("cursor_deliver", consumer=consumer, position=reached)
     tx.run("cursor_acknowledge", consumer=consumer, position=reached)
-    return Learnings(tuple(_event(row) for row in found), more, _gap(tx, after, int(here.pruned)))
+    return Learnings(tuple(_event(row) for row in found), more, _gap(tx, after, pruned))
 
 
 def unheard(tx: Tx, *, agent: str, session: str | None) -> bool:
@@ -297,6 +300,20 @@ def prune_batch(tx: Tx, *, after: int, limit: int, dry_run: bool) -> tuple[int, 
         deleted = tx.count("events_delete", after=after, through=through)
         tx.run("counter_raise", kind="events_pruned", least=through)
     return deleted, through if len(batch) == limit else None
+
+
+def _page(tx: Tx, here: Row, statement: str, **wanted: Any) -> tuple[list[Row], int]:
+    """Events behind a position, and up to where the log was pruned when they were read.
+
+    What was pruned since `here` was looked at may be missing among them, and that is no gap yet by what `here` says.
+    """
+    pruned = int(here.pruned)
+    while True:
+        found, now = tx.send(statement, **wanted), tx.send("feed_head")
+        rows, since = found(), int(now()[0].pruned)
+        if since == pruned:
+            return rows, pruned
+        pruned = since
 
 
 def _gap(tx: Tx, acknowledged: int, pruned: int) -> Gap | None:

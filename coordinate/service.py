@@ -414,31 +414,31 @@ class Coordinator:
         """Hand a consumer the events behind what it acknowledged; a new consumer starts at the head.
 
         Repeating the call without `ack` hands out the same events again (at least once). `acknowledge` first
-        acknowledges all that was delivered before, for a loop that has finished with its last batch. `from_start`
-        lets a *new* consumer begin with the oldest event. `not_by` leaves out one agent's own events. Events pruned
-        before the consumer read them come back as `gap`, never as silence. `wait` (seconds) returns as soon as there
-        is one. Two processes under one consumer name get the same events.
+        acknowledges all that was delivered before, for a loop that has finished with its last batch; its first call
+        leaves that away, for what an earlier run was handed may be unfinished. `delivered` is how far this batch goes.
+        `from_start` lets a *new* consumer begin with the oldest event. `not_by` leaves out one agent's own events.
+        Events pruned before the consumer read them come back as `gap`, never as silence. `wait` (seconds) returns as
+        soon as there is one. Two processes under one consumer name get the same events.
         """
         deadline = time.monotonic() + inputs.seconds(wait, "wait", most=inputs.WAIT_SECONDS_MAX)
         if wait:
             self.database.may_wait()
+        look = functools.partial(
+            _call,
+            events.next_events,
+            consumer=consumer,
+            limit=limit,
+            from_start=from_start,
+            project=project,
+            not_by=not_by,
+        )
         while True:
             self.database.number_events()
-            batch = self._perform(
-                lambda tx: events.next_events(
-                    tx,
-                    consumer=consumer,
-                    limit=limit,
-                    from_start=from_start,
-                    acknowledge=acknowledge,
-                    project=project,
-                    not_by=not_by,
-                ),
-                writes=True,
-            )
+            batch = self._perform(functools.partial(look, acknowledge=acknowledge), writes=True)
             left = deadline - time.monotonic()
             if batch.events or batch.gap or left <= 0:
                 return batch
+            acknowledge = False  # what another under this name is handed while this waits is not finished with
             self.database.wait(min(left, LOOK_SECONDS))
 
     def learnings(self, *, limit: int = events.LEARNINGS_MAX, agent: str = "", session: str | None = None) -> Learnings:

@@ -82,7 +82,7 @@ def _show(call: Call, events: Iterable[Event], *, ndjson: bool) -> None:
 @command("next", example="coordinate events next --consumer ci --ack --wait 60")
 @consumer_option
 @option("--limit", type=int, help="At most so many.")
-@option("--ack", "acknowledge", is_flag=True, help="First acknowledge what was handed out before.")
+@option("--ack", "acknowledge", is_flag=True, help="First acknowledge what was handed out before; not a loop's start.")
 @option("--from-start", is_flag=True, help="A new consumer begins with the oldest event, not with the next.")
 @option("--wait", type=DURATION, help="Wait so long for one: seconds, or 90s, 10m. In vain: exit 8.")
 @not_by_option

@@ -6,13 +6,15 @@ import functools
 import threading
 import time
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import psycopg
 import pytest
 
 import coordinate
 from coordinate import Coordinator
-from coordinate.errors import InvalidInput, NotFound
+from coordinate.db.dialect import Postgres
+from coordinate.errors import Closed, InvalidInput, NotFound
 from coordinate.plans import PlannedTask
 from tests.clock import age
 from tests.tables import assert_sound, nothing_changes, refused, rows, run
@@ -159,6 +161,32 @@ def test_what_is_not_acknowledged_is_handed_out_again(board: Coordinator) -> Non
     assert board.next_events(consumer="other", from_start=True).redelivered == 0
 
 
+def test_a_page_goes_as_far_as_its_own_events_though_an_earlier_one_was_longer(board: Coordinator) -> None:
+    """Whoever acknowledges a page has finished with that, and not with what another run was handed and lost."""
+    emit(board, 5)
+    board.next_events(consumer="c", from_start=True, limit=5)
+    seen = []
+    while (batch := board.next_events(consumer="c", limit=2)).events:
+        seen += [event.message for event in batch.events]
+        board.ack(consumer="c", position=batch.delivered)
+    assert seen == ["m0", "m1", "m2", "m3", "m4"]
+
+
+def test_what_another_is_handed_while_one_waits_is_not_finished_with(
+    board: Coordinator, board_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board.next_events(consumer="c")
+
+    def meanwhile(seconds: float) -> None:
+        with coordinate.connect(board_url, agent="bob") as bob:
+            emit(bob, 1)
+            assert [event.message for event in bob.next_events(consumer="c").events] == ["m0"]
+
+    monkeypatch.setattr(board.database, "wait", meanwhile)
+    batch = board.next_events(consumer="c", acknowledge=True, wait=5)
+    assert ([event.message for event in batch.events], batch.redelivered) == (["m0"], 1)
+
+
 def test_a_cursor_never_moves_back_nor_beyond_what_was_delivered(board: Coordinator, board_url: str) -> None:
     emit(board, 3)
     batch = board.next_events(consumer="c", from_start=True, limit=2)
@@ -242,6 +270,35 @@ def test_a_reader_that_was_too_slow_is_told_what_it_lost(board: Coordinator, boa
     assert late.events[0].id > late.gap.through
     board.ack(consumer="slow", position=late.delivered)
     assert board.next_events(consumer="slow").gap is None
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("statement", ["events_after", "said_after"])
+def test_what_is_pruned_while_a_page_is_read_is_told(
+    board: Coordinator, board_url: str, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    """QL-19: on SQLite the two come one after the other."""
+    asked = board.database.engine.binder(board.database.engine.library[statement])[0]
+    execute = Postgres.execute
+    reads = board.next_events if statement == "events_after" else board.learnings
+    name = {"consumer": "c"} if statement == "events_after" else {"agent": "carl"}
+    reads(**name)
+    emit(board, 3, ttl_seconds=0)
+    emit(board, 1)
+    age(board_url, 1)
+    deleted: list[int] = []
+    with coordinate.connect(board_url, agent="bob") as bob:
+
+        def pruning(self: Postgres, connection: Any, sql: str, params: Any) -> Any:
+            if sql == asked and not deleted:
+                deleted.append(bob.prune().events_deleted)
+            return execute(self, connection, sql, params)
+
+        monkeypatch.setattr(Postgres, "execute", pruning)
+        batch = reads(**name)
+    assert (deleted, [event.message for event in batch.events]) == ([3], ["m0"])
+    assert batch.gap is not None
+    assert batch.gap.lost == 3
 
 
 def test_what_is_expired_goes_whatever_else_a_prune_is_to_remove(board: Coordinator, board_url: str) -> None:

@@ -252,7 +252,7 @@ SENT: dict[str, tuple[str, Callable[[Coordinator, str, str], object]]] = {
         lambda c, held, run: c.heartbeat(session=run),
     ),
     "read the log": (
-        "events_number | move_state | | feed_head cursor | events_after | cursor_deliver move_state | |",
+        "events_number | move_state | | feed_head cursor | events_after feed_head | cursor_deliver move_state | |",
         lambda c, held, run: c.next_events(consumer="reader"),
     ),
 }
