@@ -560,7 +560,8 @@ add(
 add(
     "leases_of_worktree",
     "Unreleased leases of a worktree.",
-    select(*_LEASE).where(_HELD, lease.worktree_id == given_integer("worktree_id")).order_by(lease.id),
+    # Few are held, and they are sorted: along the ids, all that ever ended would be read to find them.
+    select(*_LEASE).where(_HELD, lease.worktree_id == given_integer("worktree_id")).order_by(lease.id + const(0)),
 )
 add(
     "leases_of_sessions",
@@ -700,7 +701,7 @@ add(
 add(
     "leases_live",
     "The live ones of these.",
-    # Few live, and they are sorted: along the ids, all that ever ended would be read to find them.
+    # Sorted, as above.
     select(*_LEASE).where(*_listed, _LIVE).order_by((lease.id + const(0)).desc()).limit(given_integer("limit")),
 )
 add(

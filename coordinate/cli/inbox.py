@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from coordinate.cli.declared import DURATION, MOMENT, OneOf, argument, command, option, taking
@@ -148,11 +148,11 @@ def snooze(call: Call, ask: str, until: datetime | None, seconds: int | None) ->
     """Put an ask out of sight for a while; a response ends that, and so does `inbox wake`."""
     if (until is None) == (seconds is None):
         raise BadUsage("say until when: --until or --for")
-    try:
-        until = until or datetime.now(UTC) + timedelta(seconds=seconds or 0)
-    except OverflowError:
-        raise BadUsage("--for reaches beyond the calendar") from None
     with call.board() as board:
+        try:
+            until = until or board.now() + timedelta(seconds=seconds or 0)
+        except OverflowError:
+            raise BadUsage("--for reaches beyond the calendar") from None
         call.show(board.snooze(ask=ask, until=until))
 
 

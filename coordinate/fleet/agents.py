@@ -210,7 +210,9 @@ def heartbeat(tx: Tx, *, session: str | None = None) -> Session:
     tx.run("session_heartbeat", id=session_id)
     shown = tx.send("session", id=session_id)
     keep(tx, session=session_id)
-    return _session(shown()[0], live=True)
+    (row,) = shown()
+    _refuse_ended(row, session_id)  # it may have been ended since that was looked at
+    return _session(row, live=True)
 
 
 def agent_of(tx: Tx, *, session: str) -> str:

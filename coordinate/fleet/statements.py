@@ -238,10 +238,14 @@ add(
     .where(s.id == given_text("id"), s.end_reason != const("ended"))
     .values(heartbeat_at=now(), ended_at=const(None), end_reason=const("")),
 )
+_half_done = select(lease.id).where(_lease_due).order_by(lease.id).with_for_update().cte("half_done")
 add(
     "session_renew_leases",
     "Renew the live scope leases of a session whose time is half over, each for its own length; never a lock.",
-    update(leases).where(_lease_due).values(expires_at=plus_seconds(None, lease.ttl_seconds)),
+    # In the order of all who change several.
+    update(leases)
+    .where(lease.id.in_(select(_half_done.c.id)), _lease_due)
+    .values(expires_at=plus_seconds(None, lease.ttl_seconds)),
 )
 add(
     "session_past_leases",

@@ -148,7 +148,9 @@ def mark_applied(tx: Tx, *, stream: str, event_keys: Sequence[str]) -> list[str]
     keys = [inputs.line(key, "event_keys", limit=KEY_MAX) for key in inputs.listed(event_keys, "event_keys")]
     if not 1 <= len(keys) <= EVENT_KEYS_MAX:
         raise inputs.refuse("event_keys", f"name 1 to {EVENT_KEYS_MAX} event keys")
-    return [key for key in keys if tx.one("applied_insert", stream=stream, event_key=key)]
+    # In one order, so that no two wait for each other in a circle.
+    new = {key for key in sorted(set(keys)) if tx.one("applied_insert", stream=stream, event_key=key)}
+    return [key for key in dict.fromkeys(keys) if key in new]
 
 
 def applied(tx: Tx, *, stream: str, after: str | None = None, limit: int = 1_000) -> list[Applied]:

@@ -39,6 +39,8 @@ STORY_MAX = 100
 # How often an ask meets another in its place, or under its key, that is gone when it looks.
 OPEN_TRIES = 10
 _RESPONSE = "response_"
+# Lists of few among all that was ever asked; a state of more is a filter of the whole.
+_OF_STATE = {"open": "asks_open", "answered": "asks_unhandled"}
 
 
 @dataclass(frozen=True)
@@ -380,20 +382,21 @@ def record_closed(tx: Tx, row: Row, agent: str) -> None:
 
 
 def show_ask(tx: Tx, *, ask: str) -> AskView:
-    """All about one ask: the latest 100 responses, deliveries and annotations, and 20 earlier asks of its place.
+    """All about one ask: the latest 100 responses, deliveries and annotations, and the 20 asks of its place before it.
 
     A look is no delivery: whoever acts on a response collects it with `pending` or `wait_ask`.
     """
     row = find(tx, ask)
     said = tx.all("responses_of", ask_id=row.id, after=row.response_seq - STORY_MAX, limit=STORY_MAX)
-    steps = tx.all("ask_steps", surface=row.surface, surface_id=row.surface_id, limit=STEPS_MAX)
+    place = {"surface": row.surface, "surface_id": row.surface_id}
+    steps = tx.all("ask_steps", before=row.step_no, limit=STEPS_MAX, **place)
     beside = tx.all("annotations_of", ask_id=row.id, limit=STORY_MAX)
     return AskView(
         ask_of(row),
         tuple(response_of(each, row.revision) for each in said),
         tuple(Delivery(**each._asdict()) for each in tx.all("deliveries_of", ask_id=row.id, limit=STORY_MAX)),
         tuple(Annotation(**each._asdict()) for each in reversed(beside)),
-        tuple(ask_of(each) for each in steps if each.step_no < row.step_no),
+        tuple(ask_of(each) for each in steps),
     )
 
 
@@ -406,7 +409,7 @@ def look(tx: Tx, *, ask: str) -> tuple[Ask, bool]:
 
 def unanswered(tx: Tx, task_id: str) -> Ask | None:
     """What was asked last about a task, if the task waited for it and it ended without a response."""
-    for row in tx.all("ask_steps", surface="task", surface_id=task_id, limit=1):
+    for row in tx.all("ask_steps", surface="task", surface_id=task_id, before=None, limit=1):
         if row.blocking and row.closed_at is not None and row.handled_at is None and row.close_reason != "superseded":
             return ask_of(row)
     return None
@@ -457,20 +460,20 @@ def list_asks(
     state = None if state is None else inputs.one_of(state, "state", ASK_STATES)
     if before is not None:
         before = inputs.integer(before, "before", least=0, most=inputs.BIGINT_MAX)
-    if given:
-        if state is not None or (before is not None and not named["told"]):
-            other = "before" if state is None else "state"
-            said = f"{other} goes with no list of its own, which {given[0]} is"
-            raise inputs.refuse(other, said, hint="leave one of the two away")
-        if query is not None:
-            params["needle"] = inputs.fold(inputs.text(query, "query", limit=inputs.QUERY_MAX, blank=False))
-        if before is not None:
-            return [lean(row) for row in tx.all("asks_told_newest", before=before, **params)]
-        statement = "asks_search" if query is not None else f"asks_{given[0]}"
-        return [lean(row) for row in tx.all(statement, **params)]
+    if given and (state is not None or (before is not None and not named["told"])):
+        other = "before" if state is None else "state"
+        said = f"{other} goes with no list of its own, which {given[0]} is"
+        raise inputs.refuse(other, said, hint="leave one of the two away")
+    if query is not None:
+        params["needle"] = inputs.fold(inputs.text(query, "query", limit=inputs.QUERY_MAX, blank=False))
+        return [lean(row) for row in tx.all("asks_search", **params)]
+    statement = f"asks_{given[0]}" if given else _OF_STATE.get(str(state), "asks_list")
+    if statement == "asks_list":
+        params["state"] = state
     if before is not None:
-        return [lean(row) for row in tx.all("asks_newest", state=state, before=before, **params)]
-    return [lean(row) for row in tx.all("asks_list", state=state, **params)]
+        statement = f"{statement.removesuffix('_list')}_newest"
+        params["before"] = before
+    return [lean(row) for row in tx.all(statement, **params)]
 
 
 def unread_answers(tx: Tx, *, agent: str = "") -> tuple[str, ...]:
@@ -515,6 +518,8 @@ def close_project(tx: Tx, *, name: str, agent: str = "") -> int:
 
     Returns how many asks that need the human are hidden by it; they stay open, and tasks that wait for them wait on.
     """
+    name = inputs.name(name, "name")
+    counters.take(tx, "ask", 0)  # whoever is asking now has asked before, or asks later: it is counted, or in sight
     hidden = attention_count(tx, project=name)
     _set_project(tx, "close", name, agent)
     return hidden
@@ -551,7 +556,7 @@ def asks_of_rows(tx: Tx, row_ids: list[str]) -> dict[str, Row]:
 
 def steps_of_row(tx: Tx, row_id: str, *, limit: int = STEPS_MAX) -> list[Row]:
     """The asks that a row has had, the latest step first, each with the response that was current."""
-    return tx.all("ask_steps", surface="row", surface_id=row_id, limit=limit)
+    return tx.all("ask_steps", surface="row", surface_id=row_id, before=None, limit=limit)
 
 
 def open_for_row(

@@ -12,7 +12,6 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Select,
-    Text,
     and_,
     case,
     cast,
@@ -64,6 +63,9 @@ _THIS = a.id == given_text("ask_id")
 _LIVE = a.closed_at.is_(None)
 _ANSWERED = and_(a.handled_at.is_not(None), a.outcome == const(""))
 _AWAKE = or_(a.snoozed_until.is_(None), a.snoozed_until <= now())
+# By this, few that live or are unfinished are found by what they are, and sorted: along the numbers themselves, all
+# that was ever asked would be read to find them.
+_among_few = a.number + const(0)
 # A reader is a session, or an agent that shows none.
 _READER = given_text("reader")
 # Whoever finishes a task speaks also for the reader that claimed it.
@@ -127,8 +129,11 @@ add(
 )
 add(
     "ask_steps",
-    "The asks that a place has had, the latest step first.",
-    _shown().where(_AT).order_by(a.step_no.desc(), a.number.desc()).limit(given_integer("limit")),
+    "The asks that a place has had, before a step if one is named, the latest first.",
+    _shown()
+    .where(_AT, optional(a.step_no, given_integer("before"), a.step_no < given_integer("before")))
+    .order_by(a.step_no.desc(), a.number.desc())
+    .limit(given_integer("limit")),
 )
 add(
     "ask_twin",
@@ -384,8 +389,8 @@ add(
     "pending_lock",
     "A batch of answered asks that nobody has finished with, locked: what is read next is what stays.",
     select(a.id, a.number)
-    .where(_ANSWERED, optional(a.project, given_text("project")), a.number > given_integer("after"))
-    .order_by(a.number)
+    .where(_ANSWERED, optional(a.project, given_text("project")), _among_few > given_integer("after"))
+    .order_by(_among_few)
     .limit(given_integer("limit"))
     .with_for_update(),
 )
@@ -460,7 +465,7 @@ add(
 _taken_by_them = (
     select(a.id)
     .where(_ANSWERED, among(a.taken_session_id, "sessions"))
-    .order_by(a.number)
+    .order_by(_among_few)
     .with_for_update()
     .cte("taken_by_them")
 )
@@ -544,8 +549,8 @@ add(
     "annotations_lock",
     "A batch of words that a session was not handed, or all in full, locked: nobody takes them back in between.",
     select(n.id, n.number)
-    .where(_OPEN, _NOT_TOLD, optional(n.project, given_text("project")), n.number > given_integer("after"))
-    .order_by(n.number)
+    .where(_OPEN, _NOT_TOLD, optional(n.project, given_text("project")), n.number + const(0) > given_integer("after"))
+    .order_by(n.number + const(0))  # few are open: see `_among_few`
     .limit(given_integer("limit"))
     .with_for_update(),
 )
@@ -578,77 +583,68 @@ add(
 # --- lists ------------------------------------------------------------------------------------------------------------
 
 # A closed project is out of sight until something newer is asked, said in other words, or watched in it.
-_newer_ask = asks.alias("newer")
-_project_closed = exists(
-    select(projects.c.name)
-    .where(
-        projects.c.name == a.project,
-        projects.c.closed_at.is_not(None),
-        ~exists(
-            select(_newer_ask.c.id)
-            .where(_newer_ask.c.project == projects.c.name, _newer_ask.c.updated_at > projects.c.closed_at)
-            .correlate(projects)
-        ),
-        ~exists(
-            select(boards.c.id)
-            .where(boards.c.project == projects.c.name, boards.c.created_at > projects.c.closed_at)
-            .correlate(projects)
-        ),
-    )
-    .correlate(asks)
+_newer, _lives = asks.alias("newer"), asks.alias("lives")
+# Which those are is found once, and not for each ask anew; only where something would be hidden by it.
+_hidden = select(projects.c.name).where(
+    projects.c.closed_at.is_not(None),
+    projects.c.name.in_(select(_lives.c.project).where(_lives.c.closed_at.is_(None))),
+    ~exists(select(boards.c.id).where(boards.c.project == projects.c.name, boards.c.created_at > projects.c.closed_at)),
+    ~exists(select(_newer.c.id).where(_newer.c.project == projects.c.name, _newer.c.updated_at > projects.c.closed_at)),
 )
-_IN_SIGHT = and_(_LIVE, a.state == const("open"), _IN_TIME, _AWAKE, ~_project_closed)
+_IN_SIGHT = and_(_LIVE, a.state == const("open"), _IN_TIME, _AWAKE, a.project.not_in(_hidden))
 _ATTENTION = and_(_IN_SIGHT, _QUESTION)
 _TOLD = and_(_IN_SIGHT, a.kind != const("question"))
 _filters = (
     optional(a.project, given_text("project")),
     optional(a.kind, given_text("kind")),
     optional(a.asked_by, given_text("asked_by")),
-    a.number > given_integer("after"),
 )
-_page = (a.number, given_integer("limit"))
+_limit = given_integer("limit")
+
+
+def _list(*conditions: Any, number: ColumnElement[Any] = _among_few) -> Any:
+    return _shown().where(*conditions, *_filters, number > given_integer("after")).order_by(number).limit(_limit)
+
+
+def _newest(*conditions: Any, number: ColumnElement[Any] = _among_few) -> Any:
+    between = (number > given_integer("after"), number < given_integer("before"))
+    return _shown().where(*conditions, *_filters, *between).order_by(number.desc()).limit(_limit)
+
+
 # What nobody answered in time is not open any more, though nothing has come by yet that writes so.
-_any_state = cast(given_text("state"), Text()).is_(None)
-_of_state = or_(_any_state, and_(a.state == given_text("state"), or_(a.state != const("open"), _IN_TIME)))
-
-
-def _list(*conditions: Any) -> Any:
-    return _shown().where(*conditions, *_filters).order_by(_page[0]).limit(_page[1])
-
-
-def _newest(*conditions: Any) -> Any:
-    earlier = a.number < given_integer("before")
-    return _shown().where(*conditions, *_filters, earlier).order_by(_page[0].desc()).limit(_page[1])
-
-
-add("asks_list", "A page of asks by number.", _list(_of_state))
-add("asks_newest", "A page of asks, the latest first.", _newest(_of_state))
+_WAITS = and_(_LIVE, a.state == const("open"), _IN_TIME)
+_of_state = optional(a.state, given_text("state"))
+add("asks_list", "A page of asks by number, all or those of a state.", _list(_of_state, number=a.number))
+add("asks_newest", "The same, the latest first.", _newest(_of_state, number=a.number))
+add("asks_open", "A page of what is open still.", _list(_WAITS))
+add("asks_open_newest", "The same, the latest first.", _newest(_WAITS))
 add(
     "asks_urgent",
     "What needs the human now: first what a task stands still for, then what ends soonest, then the oldest.",
     _shown()
     .where(_ATTENTION, optional(a.project, given_text("project")))
     .order_by(a.blocking.desc(), a.expires_at.is_(None), a.expires_at, a.number)
-    .limit(_page[1]),
+    .limit(_limit),
 )
 add("asks_attention", "A page of what needs the human now.", _list(_ATTENTION))
 add("asks_told", "A page of what agents tell, and nobody has dismissed.", _list(_TOLD))
 add("asks_told_newest", "The same, the latest first.", _newest(_TOLD))
-add("asks_snoozed", "A page of what sleeps.", _list(_LIVE, a.state == const("open"), _IN_TIME, ~_AWAKE))
+add("asks_snoozed", "A page of what sleeps.", _list(_WAITS, ~_AWAKE))
 add("asks_unhandled", "A page of what humans have finished with, and agents have not.", _list(_ANSWERED))
+add("asks_unhandled_newest", "The same, the latest first.", _newest(_ANSWERED))
 add(
     "asks_unseen",
     "What humans have answered an agent, and nobody was handed yet.",
     select(a.id)
     .where(_ANSWERED, a.seen_at.is_(None), a.asked_by == given_text("asked_by"))
-    .order_by(a.number)
+    .order_by(_among_few)
     .limit(given_integer("limit")),
 )
 _said = exists(select(r.seq).where(r.ask_id == a.id, contains(r.folded, given_text("needle"))).correlate(asks))
 add(
     "asks_search",
     "A page of asks whose words, or whose responses' words, hold a text; literal and case-folded.",
-    _list(or_(contains(a.folded, given_text("needle")), _said)),
+    _list(or_(contains(a.folded, given_text("needle")), _said), number=a.number),
 )
 add(
     "attention_count",

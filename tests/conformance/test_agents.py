@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import coordinate
 from coordinate import Coordinator
+from coordinate.db.dialect import Postgres
 from coordinate.errors import InvalidInput, InvalidState, NotFound
 from tests.clock import age
 from tests.fleet import Enter, enter, held, one
@@ -323,6 +326,26 @@ def test_nothing_is_granted_to_a_session_that_another_process_has_just_ended(
             with pytest.raises(InvalidState, match="was ended"):
                 grant()
     assert board.list_leases() == []
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_a_sign_of_life_that_comes_while_its_session_is_ended_is_refused(
+    board: Coordinator, board_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On SQLite the two come one after the other."""
+    session = board.register(name="sue").id
+    asked = board.database.engine.binder(board.database.engine.library["session_heartbeat"])[0]
+    execute = Postgres.execute
+    with coordinate.connect(board_url, session=session) as sue, coordinate.connect(board_url, session=session) as other:
+
+        def ending(self: Postgres, connection: Any, sql: str, params: Any) -> Any:
+            if sql == asked:
+                other.end_session()
+            return execute(self, connection, sql, params)
+
+        monkeypatch.setattr(Postgres, "execute", ending)
+        with pytest.raises(InvalidState, match="was ended"):
+            sue.heartbeat()
 
 
 def test_a_session_that_is_swept_between_two_of_its_calls_is_back_with_what_it_is_granted(

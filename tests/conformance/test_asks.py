@@ -12,7 +12,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import psycopg
 import pytest
+from sqlalchemy import create_engine
 
 import coordinate
 from coordinate import Coordinator
@@ -964,6 +966,23 @@ def test_a_closed_project_is_out_of_sight_until_something_newer_is_asked(
     assert [each.id for each in ann.list_asks(attention=True)] == ["ASK-1", "ASK-2", "ASK-3"]
 
 
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_what_is_being_asked_while_a_project_is_closed_is_counted(
+    board: Coordinator, ann: Coordinator, board_url: str
+) -> None:
+    """Else it would be out of sight though nobody ever saw it. On SQLite the two come one after the other."""
+    hidden: list[int] = []
+    closing = threading.Thread(target=lambda: hidden.append(ann.close_project(name="p")))
+    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(board_url))
+    with engine.begin() as connection:
+        board.using(connection).ask(**KEY, project="p")
+        closing.start()
+        closing.join(0.3)
+    closing.join()
+    engine.dispose()
+    assert hidden == [1]
+
+
 @pytest.mark.parametrize("newer", ["move", "clarified", "unsaid", "revised"])
 def test_what_becomes_the_humans_turn_in_a_closed_project_is_newer(
     board: Coordinator, ann: Coordinator, board_url: str, newer: str
@@ -993,6 +1012,13 @@ def test_the_standing_of_a_board_tells_what_is_asked_and_who_is_at_work(board: C
     standing = {each: board.status(project=each) for each in (None, "p", "q")}
     told = {each: (found.asks_open, found.asks_answered, found.sessions_live) for each, found in standing.items()}
     assert told == {None: (2, 1, 1), "p": (1, 1, 0), "q": (1, 0, 1)}
+
+
+def test_an_ask_of_a_long_story_shows_what_was_asked_before_it(board: Coordinator) -> None:
+    for number in range(24):
+        board.ask(**KEY, supersedes=f"ASK-{number}" if number else None)
+    for number, before in ((3, [2, 1]), (24, list(range(23, 3, -1)))):
+        assert [each.step_no for each in board.show_ask(ask=f"ASK-{number}").steps] == before
 
 
 def test_help_shows_what_a_caller_gives() -> None:

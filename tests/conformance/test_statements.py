@@ -140,10 +140,14 @@ GIVEN = {
     "result": None,
     "kind": None,
     "resource": "l",
+    "asked_by": None,
+    "worktree_id": 1,
+    "full": False,
+    "reader": "alice",
 }
 
 
-def plan_of(url: str, name: str, **known: str) -> list[str]:
+def plan_of(url: str, name: str, **known: Any) -> list[str]:
     """The plan of a statement as the engine runs it; on Postgres the generic one, which knows no value."""
     with closing(connect(url)) as connection:
         if not is_postgres(url):
@@ -273,7 +277,47 @@ ENDED = (
 )
 
 
-@pytest.mark.parametrize("name", ["leases_live", "lock_lost", "session_losses_leases", "session_due"])
+# 5,000 asks that are closed, of a project and task, each with words beside it; behind them, one that is open.
+CLOSED = (
+    """INSERT INTO asks (id, number, project, surface, surface_id, step_no, title, asked_by, created_at, updated_at,
+                         kind, action_owner, revision, state, outcome, outcome_at, closed_at, close_reason)
+       WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5001)
+       SELECT 'ASK-' || i, i, 'p', 'task', 'TASK-1', i, 'x', 'alice', {now}, {now}, 'question', 'task', 1,
+              CASE WHEN i < 5001 THEN 'closed' ELSE 'open' END, CASE WHEN i < 5001 THEN 'x' ELSE '' END,
+              CASE WHEN i < 5001 THEN {now} END, CASE WHEN i < 5001 THEN {now} END,
+              CASE WHEN i < 5001 THEN 'withdrawn' ELSE '' END FROM n""",
+    """INSERT INTO annotations (id, number, project, ask_id, author, text, created_at, closed_at, close_reason)
+       SELECT 'ANN-' || number, number, project, id, 'ann', 'x', created_at, closed_at, close_reason FROM asks
+       WHERE closed_at IS NOT NULL""",
+    "ANALYZE",
+)
+UNFINISHED = (
+    *("pending_lock", "annotations_lock", "asks_unseen", "asks_unhandled", "asks_unhandled_newest", "asks_open"),
+    *("asks_open_newest", "asks_attention", "asks_told", "asks_told_newest", "asks_snoozed", "attention_count"),
+)
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_what_was_asked_long_ago_is_not_read_to_find_what_is_unfinished(
+    board_url: str, engine: str, counted: bool
+) -> None:
+    run(as_owner(board_url), *(statement.format(**TIMES[engine]) for statement in CLOSED[: None if counted else -1]))
+    given: dict[str, Any] = {"after": 0, "before": 9_999, "limit": 20, "asked_by": "alice"}
+    everything = r"Seq Scan on (asks(?! newer)|annotations)|autoindex_(asks|annotations)_2|_number\b"
+    for name in UNFINISHED:
+        text = "\n".join(plan_of(board_url, name, **given))
+        assert re.search(r"\bidx_(asks_(live|answered|expiry|place)|annotations_live)\b", text), (name, text)
+        assert not re.search(everything, text), (name, text)
+
+
+def test_which_projects_are_closed_is_not_asked_of_each_ask_anew(board_url: str) -> None:
+    text = "\n".join(plan_of(board_url, "attention_count"))
+    assert re.search(r"LIST SUBQUERY|hashed SubPlan", text), text
+
+
+@pytest.mark.parametrize(
+    "name", ["leases_live", "leases_of_worktree", "lock_lost", "session_losses_leases", "session_due"]
+)
 def test_what_ended_long_ago_is_not_read_again(board_url: str, engine: str, name: str) -> None:
     run(as_owner(board_url), *(statement.format(**TIMES[engine]) for statement in ENDED))
     text = "\n".join(plan_of(board_url, name, id="s1", session="s1"))

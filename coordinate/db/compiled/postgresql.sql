@@ -554,7 +554,7 @@ SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, l
     leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
 FROM leases
 WHERE leases.released_at IS NULL AND leases.worktree_id = :worktree_id
-ORDER BY leases.id;
+ORDER BY leases.id + 0;
 
 -- name: leases_of_sessions
 -- why: Unreleased leases of sessions, locked; what a held task or an open worktree keeps ends with that.
@@ -3424,12 +3424,21 @@ WHERE sessions.id = :id AND sessions.end_reason != 'ended';
 -- why: Renew the live scope leases of a session whose time is half over, each for its own length; never a lock.
 -- takes: id text
 -- gives: nothing
-UPDATE leases SET expires_at=(SELECT date_trunc('milliseconds', clock_timestamp()) + make_interval(secs =>
-    CAST(leases.ttl_seconds AS DOUBLE PRECISION)))
+WITH half_done AS
+(SELECT leases.id AS id
+FROM leases
 WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :id AND leases.task_id IS NULL AND
     leases.expires_at > (SELECT date_trunc('milliseconds', clock_timestamp())) AND leases.expires_at < (SELECT
     date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(leases.ttl_seconds / CAST(2 AS NUMERIC)
-    AS DOUBLE PRECISION)));
+    AS DOUBLE PRECISION)))
+ORDER BY leases.id FOR UPDATE)
+UPDATE leases SET expires_at=(SELECT date_trunc('milliseconds', clock_timestamp()) + make_interval(secs =>
+    CAST(leases.ttl_seconds AS DOUBLE PRECISION)))
+WHERE leases.id IN (SELECT half_done.id
+FROM half_done) AND leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :id AND leases.task_id
+    IS NULL AND leases.expires_at > (SELECT date_trunc('milliseconds', clock_timestamp())) AND leases.expires_at <
+    (SELECT date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(leases.ttl_seconds / CAST(2 AS
+    NUMERIC) AS DOUBLE PRECISION)));
 
 -- name: session_past_leases
 -- why: Scope leases of a session whose time is over and that no task keeps: it lost them, though nobody took them yet.
@@ -3861,8 +3870,8 @@ FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND as
 WHERE asks.surface = :surface AND asks.surface_id = ANY (CAST(:surface_ids AS TEXT[])) AND asks.closed_at IS NULL;
 
 -- name: ask_steps
--- why: The asks that a place has had, the latest step first.
--- takes: surface text, surface_id text, limit integer
+-- why: The asks that a place has had, before a step if one is named, the latest first.
+-- takes: surface text, surface_id text, before integer, limit integer
 -- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
 --   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
 --   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
@@ -3882,7 +3891,8 @@ SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_o
     response_by, ask_responses.created_at AS response_at
 FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
     asks.handled_at IS NOT NULL
-WHERE asks.surface = :surface AND asks.surface_id = :surface_id
+WHERE asks.surface = :surface AND asks.surface_id = :surface_id AND (CAST(:before AS BIGINT) IS NULL OR asks.step_no <
+    :before)
 ORDER BY asks.step_no DESC, asks.number DESC
 
 LIMIT :limit;
@@ -4290,8 +4300,8 @@ LIMIT :limit;
 SELECT asks.id, asks.number
 FROM asks
 WHERE asks.handled_at IS NOT NULL AND asks.outcome = '' AND (CAST(:project AS TEXT) IS NULL OR asks.project = :project)
-    AND asks.number > :after
-ORDER BY asks.number
+    AND asks.number + 0 > :after
+ORDER BY asks.number + 0
 
 LIMIT :limit FOR UPDATE;
 
@@ -4392,7 +4402,7 @@ WITH taken_by_them AS
 (SELECT asks.id AS id
 FROM asks
 WHERE asks.handled_at IS NOT NULL AND asks.outcome = '' AND asks.taken_session_id = ANY (CAST(:sessions AS TEXT[]))
-ORDER BY asks.number FOR UPDATE)
+ORDER BY asks.number + 0 FOR UPDATE)
 UPDATE asks SET taken_by=NULL, taken_session_id=NULL, taken_until=NULL
 WHERE asks.id IN (SELECT taken_by_them.id
 FROM taken_by_them);
@@ -4477,8 +4487,8 @@ FROM annotations
 WHERE annotations.closed_at IS NULL AND (NOT (EXISTS (SELECT annotation_deliveries.reader
 FROM annotation_deliveries
 WHERE annotation_deliveries.annotation_id = annotations.id AND annotation_deliveries.reader = :reader)) OR :full) AND
-    (CAST(:project AS TEXT) IS NULL OR annotations.project = :project) AND annotations.number > :after
-ORDER BY annotations.number
+    (CAST(:project AS TEXT) IS NULL OR annotations.project = :project) AND annotations.number + 0 > :after
+ORDER BY annotations.number + 0
 
 LIMIT :limit FOR UPDATE;
 
@@ -4514,7 +4524,7 @@ INSERT INTO annotation_deliveries (annotation_id, reader, agent, first_at) VALUE
     date_trunc('milliseconds', clock_timestamp()))) ON CONFLICT (annotation_id, reader) DO NOTHING;
 
 -- name: asks_list
--- why: A page of asks by number.
+-- why: A page of asks by number, all or those of a state.
 -- takes: state text, project text, kind text, asked_by text, after integer, limit integer
 -- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
 --   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
@@ -4535,16 +4545,15 @@ SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_o
     response_by, ask_responses.created_at AS response_at
 FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
     asks.handled_at IS NOT NULL
-WHERE (CAST(:state AS TEXT) IS NULL OR asks.state = :state AND (asks.state != 'open' OR asks.handled_at IS NOT NULL OR
-    asks.expires_at IS NULL OR asks.expires_at > (SELECT date_trunc('milliseconds', clock_timestamp())))) AND
-    (CAST(:project AS TEXT) IS NULL OR asks.project = :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind)
-    AND (CAST(:asked_by AS TEXT) IS NULL OR asks.asked_by = :asked_by) AND asks.number > :after
+WHERE (CAST(:state AS TEXT) IS NULL OR asks.state = :state) AND (CAST(:project AS TEXT) IS NULL OR asks.project =
+    :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT) IS NULL OR
+    asks.asked_by = :asked_by) AND asks.number > :after
 ORDER BY asks.number
 
 LIMIT :limit;
 
 -- name: asks_newest
--- why: A page of asks, the latest first.
+-- why: The same, the latest first.
 -- takes: state text, project text, kind text, asked_by text, after integer, before integer, limit integer
 -- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
 --   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
@@ -4565,12 +4574,70 @@ SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_o
     response_by, ask_responses.created_at AS response_at
 FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
     asks.handled_at IS NOT NULL
-WHERE (CAST(:state AS TEXT) IS NULL OR asks.state = :state AND (asks.state != 'open' OR asks.handled_at IS NOT NULL OR
-    asks.expires_at IS NULL OR asks.expires_at > (SELECT date_trunc('milliseconds', clock_timestamp())))) AND
-    (CAST(:project AS TEXT) IS NULL OR asks.project = :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind)
-    AND (CAST(:asked_by AS TEXT) IS NULL OR asks.asked_by = :asked_by) AND asks.number > :after AND asks.number <
-    :before
+WHERE (CAST(:state AS TEXT) IS NULL OR asks.state = :state) AND (CAST(:project AS TEXT) IS NULL OR asks.project =
+    :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT) IS NULL OR
+    asks.asked_by = :asked_by) AND asks.number > :after AND asks.number < :before
 ORDER BY asks.number DESC
+
+LIMIT :limit;
+
+-- name: asks_open
+-- why: A page of what is open still.
+-- takes: project text, kind text, asked_by text, after integer, limit integer
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
+    asks.expires_at > (SELECT date_trunc('milliseconds', clock_timestamp()))) AND (CAST(:project AS TEXT) IS NULL OR
+    asks.project = :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT) IS NULL
+    OR asks.asked_by = :asked_by) AND asks.number + 0 > :after
+ORDER BY asks.number + 0
+
+LIMIT :limit;
+
+-- name: asks_open_newest
+-- why: The same, the latest first.
+-- takes: project text, kind text, asked_by text, after integer, before integer, limit integer
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
+    asks.expires_at > (SELECT date_trunc('milliseconds', clock_timestamp()))) AND (CAST(:project AS TEXT) IS NULL OR
+    asks.project = :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT) IS NULL
+    OR asks.asked_by = :asked_by) AND asks.number + 0 > :after AND asks.number + 0 < :before
+ORDER BY asks.number + 0 DESC
 
 LIMIT :limit;
 
@@ -4598,13 +4665,16 @@ FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND as
     asks.handled_at IS NOT NULL
 WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
     asks.expires_at > (SELECT date_trunc('milliseconds', clock_timestamp()))) AND (asks.snoozed_until IS NULL OR
-    asks.snoozed_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))) AND NOT (EXISTS (SELECT projects.name
+    asks.snoozed_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))) AND (asks.project NOT IN (SELECT
+    projects.name
 FROM projects
-WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
-FROM asks AS newer
-WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)) AND NOT (EXISTS (SELECT boards.id
+WHERE projects.closed_at IS NOT NULL AND projects.name IN (SELECT lives.project
+FROM asks AS lives
+WHERE lives.closed_at IS NULL) AND NOT (EXISTS (SELECT boards.id
 FROM boards
-WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND asks.kind = 'question' AND
+WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)) AND NOT (EXISTS (SELECT newer.id
+FROM asks AS newer
+WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)))) AND asks.kind = 'question' AND
     (CAST(:project AS TEXT) IS NULL OR asks.project = :project)
 ORDER BY asks.blocking DESC, asks.expires_at IS NULL, asks.expires_at, asks.number
 
@@ -4634,16 +4704,19 @@ FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND as
     asks.handled_at IS NOT NULL
 WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
     asks.expires_at > (SELECT date_trunc('milliseconds', clock_timestamp()))) AND (asks.snoozed_until IS NULL OR
-    asks.snoozed_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))) AND NOT (EXISTS (SELECT projects.name
+    asks.snoozed_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))) AND (asks.project NOT IN (SELECT
+    projects.name
 FROM projects
-WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
-FROM asks AS newer
-WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)) AND NOT (EXISTS (SELECT boards.id
+WHERE projects.closed_at IS NOT NULL AND projects.name IN (SELECT lives.project
+FROM asks AS lives
+WHERE lives.closed_at IS NULL) AND NOT (EXISTS (SELECT boards.id
 FROM boards
-WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND asks.kind = 'question' AND
+WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)) AND NOT (EXISTS (SELECT newer.id
+FROM asks AS newer
+WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)))) AND asks.kind = 'question' AND
     (CAST(:project AS TEXT) IS NULL OR asks.project = :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind)
-    AND (CAST(:asked_by AS TEXT) IS NULL OR asks.asked_by = :asked_by) AND asks.number > :after
-ORDER BY asks.number
+    AND (CAST(:asked_by AS TEXT) IS NULL OR asks.asked_by = :asked_by) AND asks.number + 0 > :after
+ORDER BY asks.number + 0
 
 LIMIT :limit;
 
@@ -4671,16 +4744,19 @@ FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND as
     asks.handled_at IS NOT NULL
 WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
     asks.expires_at > (SELECT date_trunc('milliseconds', clock_timestamp()))) AND (asks.snoozed_until IS NULL OR
-    asks.snoozed_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))) AND NOT (EXISTS (SELECT projects.name
+    asks.snoozed_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))) AND (asks.project NOT IN (SELECT
+    projects.name
 FROM projects
-WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
-FROM asks AS newer
-WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)) AND NOT (EXISTS (SELECT boards.id
+WHERE projects.closed_at IS NOT NULL AND projects.name IN (SELECT lives.project
+FROM asks AS lives
+WHERE lives.closed_at IS NULL) AND NOT (EXISTS (SELECT boards.id
 FROM boards
-WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND asks.kind != 'question' AND
+WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)) AND NOT (EXISTS (SELECT newer.id
+FROM asks AS newer
+WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)))) AND asks.kind != 'question' AND
     (CAST(:project AS TEXT) IS NULL OR asks.project = :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind)
-    AND (CAST(:asked_by AS TEXT) IS NULL OR asks.asked_by = :asked_by) AND asks.number > :after
-ORDER BY asks.number
+    AND (CAST(:asked_by AS TEXT) IS NULL OR asks.asked_by = :asked_by) AND asks.number + 0 > :after
+ORDER BY asks.number + 0
 
 LIMIT :limit;
 
@@ -4708,17 +4784,20 @@ FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND as
     asks.handled_at IS NOT NULL
 WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
     asks.expires_at > (SELECT date_trunc('milliseconds', clock_timestamp()))) AND (asks.snoozed_until IS NULL OR
-    asks.snoozed_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))) AND NOT (EXISTS (SELECT projects.name
+    asks.snoozed_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))) AND (asks.project NOT IN (SELECT
+    projects.name
 FROM projects
-WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
-FROM asks AS newer
-WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)) AND NOT (EXISTS (SELECT boards.id
+WHERE projects.closed_at IS NOT NULL AND projects.name IN (SELECT lives.project
+FROM asks AS lives
+WHERE lives.closed_at IS NULL) AND NOT (EXISTS (SELECT boards.id
 FROM boards
-WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND asks.kind != 'question' AND
+WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)) AND NOT (EXISTS (SELECT newer.id
+FROM asks AS newer
+WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)))) AND asks.kind != 'question' AND
     (CAST(:project AS TEXT) IS NULL OR asks.project = :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind)
-    AND (CAST(:asked_by AS TEXT) IS NULL OR asks.asked_by = :asked_by) AND asks.number > :after AND asks.number <
-    :before
-ORDER BY asks.number DESC
+    AND (CAST(:asked_by AS TEXT) IS NULL OR asks.asked_by = :asked_by) AND asks.number + 0 > :after AND asks.number + 0
+    < :before
+ORDER BY asks.number + 0 DESC
 
 LIMIT :limit;
 
@@ -4748,8 +4827,8 @@ WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT
     asks.expires_at > (SELECT date_trunc('milliseconds', clock_timestamp()))) AND NOT (asks.snoozed_until IS NULL OR
     asks.snoozed_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))) AND (CAST(:project AS TEXT) IS NULL OR
     asks.project = :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT) IS NULL
-    OR asks.asked_by = :asked_by) AND asks.number > :after
-ORDER BY asks.number
+    OR asks.asked_by = :asked_by) AND asks.number + 0 > :after
+ORDER BY asks.number + 0
 
 LIMIT :limit;
 
@@ -4777,8 +4856,37 @@ FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND as
     asks.handled_at IS NOT NULL
 WHERE asks.handled_at IS NOT NULL AND asks.outcome = '' AND (CAST(:project AS TEXT) IS NULL OR asks.project = :project)
     AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT) IS NULL OR asks.asked_by =
-    :asked_by) AND asks.number > :after
-ORDER BY asks.number
+    :asked_by) AND asks.number + 0 > :after
+ORDER BY asks.number + 0
+
+LIMIT :limit;
+
+-- name: asks_unhandled_newest
+-- why: The same, the latest first.
+-- takes: project text, kind text, asked_by text, after integer, before integer, limit integer
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE asks.handled_at IS NOT NULL AND asks.outcome = '' AND (CAST(:project AS TEXT) IS NULL OR asks.project = :project)
+    AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT) IS NULL OR asks.asked_by =
+    :asked_by) AND asks.number + 0 > :after AND asks.number + 0 < :before
+ORDER BY asks.number + 0 DESC
 
 LIMIT :limit;
 
@@ -4789,7 +4897,7 @@ LIMIT :limit;
 SELECT asks.id
 FROM asks
 WHERE asks.handled_at IS NOT NULL AND asks.outcome = '' AND asks.seen_at IS NULL AND asks.asked_by = :asked_by
-ORDER BY asks.number
+ORDER BY asks.number + 0
 
 LIMIT :limit;
 
@@ -4832,13 +4940,16 @@ SELECT count(asks.number) AS count
 FROM asks
 WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
     asks.expires_at > (SELECT date_trunc('milliseconds', clock_timestamp()))) AND (asks.snoozed_until IS NULL OR
-    asks.snoozed_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))) AND NOT (EXISTS (SELECT projects.name
+    asks.snoozed_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))) AND (asks.project NOT IN (SELECT
+    projects.name
 FROM projects
-WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
-FROM asks AS newer
-WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)) AND NOT (EXISTS (SELECT boards.id
+WHERE projects.closed_at IS NOT NULL AND projects.name IN (SELECT lives.project
+FROM asks AS lives
+WHERE lives.closed_at IS NULL) AND NOT (EXISTS (SELECT boards.id
 FROM boards
-WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND asks.kind = 'question' AND
+WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)) AND NOT (EXISTS (SELECT newer.id
+FROM asks AS newer
+WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)))) AND asks.kind = 'question' AND
     (CAST(:project AS TEXT) IS NULL OR asks.project = :project);
 
 -- name: told_count
@@ -4849,13 +4960,16 @@ SELECT count(asks.number) AS count
 FROM asks
 WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
     asks.expires_at > (SELECT date_trunc('milliseconds', clock_timestamp()))) AND (asks.snoozed_until IS NULL OR
-    asks.snoozed_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))) AND NOT (EXISTS (SELECT projects.name
+    asks.snoozed_until <= (SELECT date_trunc('milliseconds', clock_timestamp()))) AND (asks.project NOT IN (SELECT
+    projects.name
 FROM projects
-WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
-FROM asks AS newer
-WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)) AND NOT (EXISTS (SELECT boards.id
+WHERE projects.closed_at IS NOT NULL AND projects.name IN (SELECT lives.project
+FROM asks AS lives
+WHERE lives.closed_at IS NULL) AND NOT (EXISTS (SELECT boards.id
 FROM boards
-WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND asks.kind != 'question' AND
+WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)) AND NOT (EXISTS (SELECT newer.id
+FROM asks AS newer
+WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)))) AND asks.kind != 'question' AND
     (CAST(:project AS TEXT) IS NULL OR asks.project = :project);
 
 -- name: unhandled_count

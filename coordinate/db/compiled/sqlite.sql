@@ -517,7 +517,7 @@ SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, l
     leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
 FROM leases
 WHERE leases.released_at IS NULL AND leases.worktree_id = :worktree_id
-ORDER BY leases.id;
+ORDER BY leases.id + 0;
 
 -- name: leases_of_sessions
 -- why: Unreleased leases of sessions, locked; what a held task or an open worktree keeps ends with that.
@@ -3051,10 +3051,18 @@ WHERE sessions.id = :id AND sessions.end_reason != 'ended';
 -- why: Renew the live scope leases of a session whose time is half over, each for its own length; never a lock.
 -- takes: id text
 -- gives: nothing
-UPDATE leases SET expires_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (leases.ttl_seconds) || ' seconds')
+WITH half_done AS
+(SELECT leases.id AS id
+FROM leases
 WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :id AND leases.task_id IS NULL AND
     leases.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND leases.expires_at < strftime('%Y-%m-%dT%H:%M:%fZ',
-    'now', (leases.ttl_seconds / (2 + 0.0)) || ' seconds');
+    'now', (leases.ttl_seconds / (2 + 0.0)) || ' seconds')
+ORDER BY leases.id)
+UPDATE leases SET expires_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (leases.ttl_seconds) || ' seconds')
+WHERE leases.id IN (SELECT half_done.id
+FROM half_done) AND leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id = :id AND leases.task_id
+    IS NULL AND leases.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND leases.expires_at <
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (leases.ttl_seconds / (2 + 0.0)) || ' seconds');
 
 -- name: session_past_leases
 -- why: Scope leases of a session whose time is over and that no task keeps: it lost them, though nobody took them yet.
@@ -3479,8 +3487,8 @@ WHERE asks.surface = :surface AND asks.surface_id IN (SELECT value FROM json_eac
     NULL;
 
 -- name: ask_steps
--- why: The asks that a place has had, the latest step first.
--- takes: surface text, surface_id text, limit integer
+-- why: The asks that a place has had, before a step if one is named, the latest first.
+-- takes: surface text, surface_id text, before integer, limit integer
 -- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
 --   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
 --   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
@@ -3500,7 +3508,8 @@ SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_o
     response_by, ask_responses.created_at AS response_at
 FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
     asks.handled_at IS NOT NULL
-WHERE asks.surface = :surface AND asks.surface_id = :surface_id
+WHERE asks.surface = :surface AND asks.surface_id = :surface_id AND (CAST(:before AS BIGINT) IS NULL OR asks.step_no <
+    :before)
 ORDER BY asks.step_no DESC, asks.number DESC
 
 LIMIT :limit;
@@ -3873,8 +3882,8 @@ LIMIT :limit;
 SELECT asks.id, asks.number
 FROM asks
 WHERE asks.handled_at IS NOT NULL AND asks.outcome = '' AND (CAST(:project AS TEXT) IS NULL OR asks.project = :project)
-    AND asks.number > :after
-ORDER BY asks.number
+    AND asks.number + 0 > :after
+ORDER BY asks.number + 0
 
 LIMIT :limit;
 
@@ -3972,7 +3981,7 @@ WITH taken_by_them AS
 FROM asks
 WHERE asks.handled_at IS NOT NULL AND asks.outcome = '' AND asks.taken_session_id IN (SELECT value FROM
     json_each(:sessions))
-ORDER BY asks.number)
+ORDER BY asks.number + 0)
 UPDATE asks SET taken_by=NULL, taken_session_id=NULL, taken_until=NULL
 WHERE asks.id IN (SELECT taken_by_them.id
 FROM taken_by_them);
@@ -4057,8 +4066,8 @@ FROM annotations
 WHERE annotations.closed_at IS NULL AND (NOT (EXISTS (SELECT annotation_deliveries.reader
 FROM annotation_deliveries
 WHERE annotation_deliveries.annotation_id = annotations.id AND annotation_deliveries.reader = :reader)) OR :full = 1)
-    AND (CAST(:project AS TEXT) IS NULL OR annotations.project = :project) AND annotations.number > :after
-ORDER BY annotations.number
+    AND (CAST(:project AS TEXT) IS NULL OR annotations.project = :project) AND annotations.number + 0 > :after
+ORDER BY annotations.number + 0
 
 LIMIT :limit;
 
@@ -4094,7 +4103,7 @@ INSERT INTO annotation_deliveries (annotation_id, reader, agent, first_at) VALUE
     strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) ON CONFLICT (annotation_id, reader) DO NOTHING;
 
 -- name: asks_list
--- why: A page of asks by number.
+-- why: A page of asks by number, all or those of a state.
 -- takes: state text, project text, kind text, asked_by text, after integer, limit integer
 -- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
 --   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
@@ -4115,16 +4124,15 @@ SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_o
     response_by, ask_responses.created_at AS response_at
 FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
     asks.handled_at IS NOT NULL
-WHERE (CAST(:state AS TEXT) IS NULL OR asks.state = :state AND (asks.state != 'open' OR asks.handled_at IS NOT NULL OR
-    asks.expires_at IS NULL OR asks.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))) AND (CAST(:project AS TEXT) IS
-    NULL OR asks.project = :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT)
-    IS NULL OR asks.asked_by = :asked_by) AND asks.number > :after
+WHERE (CAST(:state AS TEXT) IS NULL OR asks.state = :state) AND (CAST(:project AS TEXT) IS NULL OR asks.project =
+    :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT) IS NULL OR
+    asks.asked_by = :asked_by) AND asks.number > :after
 ORDER BY asks.number
 
 LIMIT :limit;
 
 -- name: asks_newest
--- why: A page of asks, the latest first.
+-- why: The same, the latest first.
 -- takes: state text, project text, kind text, asked_by text, after integer, before integer, limit integer
 -- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
 --   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
@@ -4145,11 +4153,70 @@ SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_o
     response_by, ask_responses.created_at AS response_at
 FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
     asks.handled_at IS NOT NULL
-WHERE (CAST(:state AS TEXT) IS NULL OR asks.state = :state AND (asks.state != 'open' OR asks.handled_at IS NOT NULL OR
-    asks.expires_at IS NULL OR asks.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))) AND (CAST(:project AS TEXT) IS
-    NULL OR asks.project = :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT)
-    IS NULL OR asks.asked_by = :asked_by) AND asks.number > :after AND asks.number < :before
+WHERE (CAST(:state AS TEXT) IS NULL OR asks.state = :state) AND (CAST(:project AS TEXT) IS NULL OR asks.project =
+    :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT) IS NULL OR
+    asks.asked_by = :asked_by) AND asks.number > :after AND asks.number < :before
 ORDER BY asks.number DESC
+
+LIMIT :limit;
+
+-- name: asks_open
+-- why: A page of what is open still.
+-- takes: project text, kind text, asked_by text, after integer, limit integer
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
+    asks.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND (CAST(:project AS TEXT) IS NULL OR asks.project =
+    :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT) IS NULL OR
+    asks.asked_by = :asked_by) AND asks.number + 0 > :after
+ORDER BY asks.number + 0
+
+LIMIT :limit;
+
+-- name: asks_open_newest
+-- why: The same, the latest first.
+-- takes: project text, kind text, asked_by text, after integer, before integer, limit integer
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
+    asks.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND (CAST(:project AS TEXT) IS NULL OR asks.project =
+    :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT) IS NULL OR
+    asks.asked_by = :asked_by) AND asks.number + 0 > :after AND asks.number + 0 < :before
+ORDER BY asks.number + 0 DESC
 
 LIMIT :limit;
 
@@ -4177,13 +4244,15 @@ FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND as
     asks.handled_at IS NOT NULL
 WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
     asks.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND (asks.snoozed_until IS NULL OR asks.snoozed_until <=
-    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND NOT (EXISTS (SELECT projects.name
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND (asks.project NOT IN (SELECT projects.name
 FROM projects
-WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
-FROM asks AS newer
-WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)) AND NOT (EXISTS (SELECT boards.id
+WHERE projects.closed_at IS NOT NULL AND projects.name IN (SELECT lives.project
+FROM asks AS lives
+WHERE lives.closed_at IS NULL) AND NOT (EXISTS (SELECT boards.id
 FROM boards
-WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND asks.kind = 'question' AND
+WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)) AND NOT (EXISTS (SELECT newer.id
+FROM asks AS newer
+WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)))) AND asks.kind = 'question' AND
     (CAST(:project AS TEXT) IS NULL OR asks.project = :project)
 ORDER BY asks.blocking DESC, asks.expires_at IS NULL, asks.expires_at, asks.number
 
@@ -4213,16 +4282,18 @@ FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND as
     asks.handled_at IS NOT NULL
 WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
     asks.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND (asks.snoozed_until IS NULL OR asks.snoozed_until <=
-    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND NOT (EXISTS (SELECT projects.name
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND (asks.project NOT IN (SELECT projects.name
 FROM projects
-WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
-FROM asks AS newer
-WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)) AND NOT (EXISTS (SELECT boards.id
+WHERE projects.closed_at IS NOT NULL AND projects.name IN (SELECT lives.project
+FROM asks AS lives
+WHERE lives.closed_at IS NULL) AND NOT (EXISTS (SELECT boards.id
 FROM boards
-WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND asks.kind = 'question' AND
+WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)) AND NOT (EXISTS (SELECT newer.id
+FROM asks AS newer
+WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)))) AND asks.kind = 'question' AND
     (CAST(:project AS TEXT) IS NULL OR asks.project = :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind)
-    AND (CAST(:asked_by AS TEXT) IS NULL OR asks.asked_by = :asked_by) AND asks.number > :after
-ORDER BY asks.number
+    AND (CAST(:asked_by AS TEXT) IS NULL OR asks.asked_by = :asked_by) AND asks.number + 0 > :after
+ORDER BY asks.number + 0
 
 LIMIT :limit;
 
@@ -4250,16 +4321,18 @@ FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND as
     asks.handled_at IS NOT NULL
 WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
     asks.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND (asks.snoozed_until IS NULL OR asks.snoozed_until <=
-    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND NOT (EXISTS (SELECT projects.name
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND (asks.project NOT IN (SELECT projects.name
 FROM projects
-WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
-FROM asks AS newer
-WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)) AND NOT (EXISTS (SELECT boards.id
+WHERE projects.closed_at IS NOT NULL AND projects.name IN (SELECT lives.project
+FROM asks AS lives
+WHERE lives.closed_at IS NULL) AND NOT (EXISTS (SELECT boards.id
 FROM boards
-WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND asks.kind != 'question' AND
+WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)) AND NOT (EXISTS (SELECT newer.id
+FROM asks AS newer
+WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)))) AND asks.kind != 'question' AND
     (CAST(:project AS TEXT) IS NULL OR asks.project = :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind)
-    AND (CAST(:asked_by AS TEXT) IS NULL OR asks.asked_by = :asked_by) AND asks.number > :after
-ORDER BY asks.number
+    AND (CAST(:asked_by AS TEXT) IS NULL OR asks.asked_by = :asked_by) AND asks.number + 0 > :after
+ORDER BY asks.number + 0
 
 LIMIT :limit;
 
@@ -4287,17 +4360,19 @@ FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND as
     asks.handled_at IS NOT NULL
 WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
     asks.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND (asks.snoozed_until IS NULL OR asks.snoozed_until <=
-    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND NOT (EXISTS (SELECT projects.name
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND (asks.project NOT IN (SELECT projects.name
 FROM projects
-WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
-FROM asks AS newer
-WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)) AND NOT (EXISTS (SELECT boards.id
+WHERE projects.closed_at IS NOT NULL AND projects.name IN (SELECT lives.project
+FROM asks AS lives
+WHERE lives.closed_at IS NULL) AND NOT (EXISTS (SELECT boards.id
 FROM boards
-WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND asks.kind != 'question' AND
+WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)) AND NOT (EXISTS (SELECT newer.id
+FROM asks AS newer
+WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)))) AND asks.kind != 'question' AND
     (CAST(:project AS TEXT) IS NULL OR asks.project = :project) AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind)
-    AND (CAST(:asked_by AS TEXT) IS NULL OR asks.asked_by = :asked_by) AND asks.number > :after AND asks.number <
-    :before
-ORDER BY asks.number DESC
+    AND (CAST(:asked_by AS TEXT) IS NULL OR asks.asked_by = :asked_by) AND asks.number + 0 > :after AND asks.number + 0
+    < :before
+ORDER BY asks.number + 0 DESC
 
 LIMIT :limit;
 
@@ -4327,8 +4402,8 @@ WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT
     asks.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND NOT (asks.snoozed_until IS NULL OR asks.snoozed_until
     <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND (CAST(:project AS TEXT) IS NULL OR asks.project = :project) AND
     (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT) IS NULL OR asks.asked_by =
-    :asked_by) AND asks.number > :after
-ORDER BY asks.number
+    :asked_by) AND asks.number + 0 > :after
+ORDER BY asks.number + 0
 
 LIMIT :limit;
 
@@ -4356,8 +4431,37 @@ FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND as
     asks.handled_at IS NOT NULL
 WHERE asks.handled_at IS NOT NULL AND asks.outcome = '' AND (CAST(:project AS TEXT) IS NULL OR asks.project = :project)
     AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT) IS NULL OR asks.asked_by =
-    :asked_by) AND asks.number > :after
-ORDER BY asks.number
+    :asked_by) AND asks.number + 0 > :after
+ORDER BY asks.number + 0
+
+LIMIT :limit;
+
+-- name: asks_unhandled_newest
+-- why: The same, the latest first.
+-- takes: project text, kind text, asked_by text, after integer, before integer, limit integer
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant, response_kind text,
+--   response_channel text, response_text text, response_choice text, response_context text, response_revision integer,
+--   response_by text, response_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at, ask_responses.kind AS response_kind, ask_responses.channel AS
+    response_channel, ask_responses.text AS response_text, ask_responses.choice AS response_choice,
+    ask_responses.context AS response_context, ask_responses.ask_revision AS response_revision, ask_responses.said_by AS
+    response_by, ask_responses.created_at AS response_at
+FROM asks LEFT OUTER JOIN ask_responses ON ask_responses.ask_id = asks.id AND ask_responses.seq = asks.response_seq AND
+    asks.handled_at IS NOT NULL
+WHERE asks.handled_at IS NOT NULL AND asks.outcome = '' AND (CAST(:project AS TEXT) IS NULL OR asks.project = :project)
+    AND (CAST(:kind AS TEXT) IS NULL OR asks.kind = :kind) AND (CAST(:asked_by AS TEXT) IS NULL OR asks.asked_by =
+    :asked_by) AND asks.number + 0 > :after AND asks.number + 0 < :before
+ORDER BY asks.number + 0 DESC
 
 LIMIT :limit;
 
@@ -4368,7 +4472,7 @@ LIMIT :limit;
 SELECT asks.id
 FROM asks
 WHERE asks.handled_at IS NOT NULL AND asks.outcome = '' AND asks.seen_at IS NULL AND asks.asked_by = :asked_by
-ORDER BY asks.number
+ORDER BY asks.number + 0
 
 LIMIT :limit;
 
@@ -4411,13 +4515,15 @@ SELECT count(asks.number) AS count
 FROM asks
 WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
     asks.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND (asks.snoozed_until IS NULL OR asks.snoozed_until <=
-    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND NOT (EXISTS (SELECT projects.name
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND (asks.project NOT IN (SELECT projects.name
 FROM projects
-WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
-FROM asks AS newer
-WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)) AND NOT (EXISTS (SELECT boards.id
+WHERE projects.closed_at IS NOT NULL AND projects.name IN (SELECT lives.project
+FROM asks AS lives
+WHERE lives.closed_at IS NULL) AND NOT (EXISTS (SELECT boards.id
 FROM boards
-WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND asks.kind = 'question' AND
+WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)) AND NOT (EXISTS (SELECT newer.id
+FROM asks AS newer
+WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)))) AND asks.kind = 'question' AND
     (CAST(:project AS TEXT) IS NULL OR asks.project = :project);
 
 -- name: told_count
@@ -4428,13 +4534,15 @@ SELECT count(asks.number) AS count
 FROM asks
 WHERE asks.closed_at IS NULL AND asks.state = 'open' AND (asks.handled_at IS NOT NULL OR asks.expires_at IS NULL OR
     asks.expires_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND (asks.snoozed_until IS NULL OR asks.snoozed_until <=
-    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND NOT (EXISTS (SELECT projects.name
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AND (asks.project NOT IN (SELECT projects.name
 FROM projects
-WHERE projects.name = asks.project AND projects.closed_at IS NOT NULL AND NOT (EXISTS (SELECT newer.id
-FROM asks AS newer
-WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)) AND NOT (EXISTS (SELECT boards.id
+WHERE projects.closed_at IS NOT NULL AND projects.name IN (SELECT lives.project
+FROM asks AS lives
+WHERE lives.closed_at IS NULL) AND NOT (EXISTS (SELECT boards.id
 FROM boards
-WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)))) AND asks.kind != 'question' AND
+WHERE boards.project = projects.name AND boards.created_at > projects.closed_at)) AND NOT (EXISTS (SELECT newer.id
+FROM asks AS newer
+WHERE newer.project = projects.name AND newer.updated_at > projects.closed_at)))) AND asks.kind != 'question' AND
     (CAST(:project AS TEXT) IS NULL OR asks.project = :project);
 
 -- name: unhandled_count
