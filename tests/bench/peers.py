@@ -1,4 +1,6 @@
-"""The same work done by others: one process enqueues, then takes and finishes. Needs the extra `bench`.
+"""The same work done by others: one process enqueues, one by one and many at once, then takes and finishes.
+
+Needs the extra `bench`. Many at once go the quickest way that a peer has; some have but the one, and go one by one.
 
 Ours is never compared at doing less: each of our steps also writes history and an event, which the peers do not have.
 All files are in WAL mode with synchronous=NORMAL where the peer lets one choose; a peer that does not is as it comes.
@@ -12,12 +14,21 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import coordinate
+from coordinate.plans import PlannedTask
 from tests.bench.rounds import Figure, in_turns
 
-Work = tuple[Callable[[int], None], Callable[[int], None]]  # enqueue so many, take and finish so many
+
+class Work(NamedTuple):
+    """What is measured, each for so many tasks."""
+
+    enqueue: Callable[[int], None]
+    enqueue_at_once: Callable[[int], None]
+    take: Callable[[int], None]
+
+
 Peer = Callable[[str, ExitStack], Work]  # at a place; what it opened is closed with the stack
 
 ON_FILE = ("huey", "litequeue", "persistqueue")
@@ -41,12 +52,13 @@ def on_server(place: Callable[[str], str], *, rounds: int, each: int) -> list[Fi
 def _compare(peers: dict[str, Peer], place: Callable[[str], str], rounds: int, each: int) -> list[Figure]:
     figures = []
     with ExitStack() as stack:
-        enqueue, take = _ours(place("ours"), stack)
+        mine = _ours(place("ours"), stack)
         for name, peer in peers.items():
-            their_enqueue, their_take = peer(place(name.replace("-", "_")), stack)
+            its = peer(place(name.replace("-", "_")), stack)
             for what, ours, theirs in (
-                ("enqueue", enqueue, their_enqueue),
-                ("take + finish", take, their_take),
+                ("enqueue", mine.enqueue, its.enqueue),
+                (f"enqueue {each:,} at once", mine.enqueue_at_once, its.enqueue_at_once),
+                ("take + finish", mine.take, its.take),
             ):
                 figures.append(
                     in_turns(
@@ -73,13 +85,16 @@ def _ours(place: str, stack: ExitStack) -> Work:
         for _ in range(times):
             c.dispatch(title="A task", role="worker")
 
+    def enqueue_at_once(times: int) -> None:
+        c.dispatch_plan(plan=[PlannedTask(str(key), "A task", "worker") for key in range(times)])
+
     def take(times: int) -> None:
         for _ in range(times):
             claim = c.claim_next(role="worker")
             assert claim is not None
             c.complete(handle=claim)
 
-    return enqueue, take
+    return Work(enqueue, enqueue_at_once, take)
 
 
 def _huey(place: str, stack: ExitStack) -> Work:
@@ -99,7 +114,7 @@ def _huey(place: str, stack: ExitStack) -> Work:
         for _ in range(times):
             queue.execute(queue.dequeue())
 
-    return enqueue, take
+    return Work(enqueue, enqueue, take)
 
 
 def _litequeue(place: str, stack: ExitStack) -> Work:
@@ -111,11 +126,15 @@ def _litequeue(place: str, stack: ExitStack) -> Work:
         for _ in range(times):
             queue.put("A task")
 
+    def enqueue_at_once(times: int) -> None:
+        with queue.transaction():
+            enqueue(times)
+
     def take(times: int) -> None:
         for _ in range(times):
             queue.done(queue.pop().message_id)
 
-    return enqueue, take
+    return Work(enqueue, enqueue_at_once, take)
 
 
 def _persist_queue(place: str, stack: ExitStack) -> Work:
@@ -131,7 +150,7 @@ def _persist_queue(place: str, stack: ExitStack) -> Work:
         for _ in range(times):
             queue.ack(queue.get())
 
-    return enqueue, take
+    return Work(enqueue, enqueue, take)
 
 
 def _procrastinate(place: str, stack: ExitStack) -> Work:
@@ -158,6 +177,9 @@ def _procrastinate(place: str, stack: ExitStack) -> Work:
         for _ in range(times):
             await work.defer_async(title="A task")
 
+    async def enqueue_at_once(times: int) -> None:
+        await work.batch_defer_async(*({"title": "A task"} for _ in range(times)))
+
     async def take(times: int) -> None:
         for _ in range(times):
             job = await app.job_manager.fetch_job(queues=None, worker_id=worker)
@@ -165,8 +187,9 @@ def _procrastinate(place: str, stack: ExitStack) -> Work:
             await app.job_manager.finish_job(job, jobs.Status.SUCCEEDED, delete_job=False)
 
     loop.run_until_complete(open_())
-    return (
+    return Work(
         lambda times: loop.run_until_complete(enqueue(times)),
+        lambda times: loop.run_until_complete(enqueue_at_once(times)),
         lambda times: loop.run_until_complete(take(times)),
     )
 
@@ -196,6 +219,9 @@ def _pgqueuer(place: str, stack: ExitStack) -> Work:
         for _ in range(times):
             await queries.enqueue("work", b"A task")
 
+    async def enqueue_at_once(times: int) -> None:
+        await queries.enqueue(["work"] * times, [b"A task"] * times, [0] * times)
+
     async def take(times: int) -> None:
         for _ in range(times):
             (job,) = await queries.dequeue(
@@ -204,7 +230,8 @@ def _pgqueuer(place: str, stack: ExitStack) -> Work:
             await queries.log_jobs([(job, "successful", None)])
 
     loop.run_until_complete(open_())
-    return (
+    return Work(
         lambda times: loop.run_until_complete(enqueue(times)),
+        lambda times: loop.run_until_complete(enqueue_at_once(times)),
         lambda times: loop.run_until_complete(take(times)),
     )
