@@ -323,6 +323,9 @@ class Database:
                     raise interrupted.error from interrupted.__cause__
             else:
                 return call.answer, call.events
+            finally:
+                if self._closed:
+                    self._stop_waiting()
             rest(pause)
             pause = min(pause * 2, 1.0)
 
@@ -454,8 +457,12 @@ class Database:
 
     def wait(self, seconds: float) -> None:
         """Return when the board may have changed, or after `seconds`."""
-        with self._at_work:
-            self.engine.wait(seconds)
+        try:
+            with self._at_work:
+                self.engine.wait(seconds)
+        finally:
+            if self._closed:
+                self._stop_waiting()
 
     def close(self) -> None:
         """Close the idle connections; those in use close when they are given back."""
@@ -464,7 +471,13 @@ class Database:
             idle, self._idle = self._idle, []
         for connection, _ in idle:
             self.engine.close(connection)
-        self.engine.stop_waiting()
+        self._stop_waiting()
+
+    def _stop_waiting(self) -> None:
+        """Once nobody is at work: whoever stands in the queue would write its number into what is opened next."""
+        with self._lock:
+            if not self._at_work.inside:
+                self.engine.stop_waiting()
 
     # No connection goes through a fork. On Postgres both processes would talk on one socket. On SQLite the library in
     # the child would take the parent's file locks for its own: the parent, closing, would see nobody else and remove
@@ -477,9 +490,9 @@ class Database:
             idle, self._idle = self._idle, []
         for connection, _ in idle:
             self.engine.close(connection)
+        self._lock.acquire()
         if not self._at_work.inside:
             self.engine.before_fork()
-        self._lock.acquire()
 
     def after_fork(self, *, child: bool) -> None:
         """Go on; in the child nobody is at work, since other threads do not go through a fork."""

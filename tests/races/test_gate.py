@@ -16,11 +16,14 @@ from typing import Any
 
 import pytest
 
+if sys.platform == "linux":
+    import fcntl
+
 import coordinate
 from coordinate import errors
 from coordinate.db.dialect import SQLite
 from coordinate.db.engine import Database, Tx, _Threads
-from coordinate.db.gate import Gate
+from coordinate.db.gate import _TURNSTILE, Gate, _lock
 from coordinate.db.group import Call, Line, _Waiting
 from tests.races import arena
 from tests.races.arena import KILLED, Go, Noticed, Weakness
@@ -265,6 +268,35 @@ def test_a_forked_child_holds_no_place_of_its_parents(sqlite_board: str, monkeyp
         over.set()
 
     arena.run([parent, other])
+
+
+@on_linux
+def test_a_board_that_is_closed_under_its_writer_harms_no_other_file(sqlite_board: str, tmp_path: Path) -> None:
+    """The queue's file has a number, which the next file that is opened takes. Guard: it is closed by the last."""
+    other = made(sqlite_board)
+    other.leave()
+    victims = [tmp_path / f"victim-{number}" for number in range(3)]
+    said: list[Any] = []
+    assert other._file is not None
+    for _ in range(4):
+        for victim in victims:
+            victim.write_bytes(b"precious text")
+        c = coordinate.connect(sqlite_board, agent="a")
+        assert _lock(other._file, _TURNSTILE, fcntl.F_WRLCK)
+        writer = threading.Thread(target=lambda: said.append(c.emit(event_type="came")))  # noqa: B023
+        writer.start()
+        time.sleep(0.02)  # it asks for a number
+        c.close()
+        opened = [os.open(victim, os.O_RDWR) for victim in victims]
+        _lock(other._file, _TURNSTILE, fcntl.F_UNLCK)
+        writer.join()
+        for file in opened:
+            os.close(file)
+        assert [victim.read_bytes() for victim in victims] == [b"precious text"] * 3
+        engine = c.database.engine
+        assert isinstance(engine, SQLite) and engine.gate._file is None
+    other.close()
+    assert len(said) == 4
 
 
 # --- groups of threads ------------------------------------------------------------------------------------------------
