@@ -10,8 +10,10 @@ import _thread
 import os
 import signal
 import threading
+import time
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
@@ -47,9 +49,19 @@ class _Fork:
                 self._forked = True
             self._turn.acquire()
             self._thread = threading.get_ident()
-            self._told[:] = self.watchers
+            self._told[:] = self._all()
             for watcher in self._told:
                 watcher.before_fork()
+
+    def _all(self) -> list[Watcher]:
+        while True:
+            with suppress(RuntimeError):  # another thread has come just now, and waits
+                return list(self.watchers)
+
+    def wait(self) -> None:
+        """Until a fork that another thread makes is over."""
+        while self._thread not in (None, threading.get_ident()):
+            time.sleep(0.001)
 
     def after(self, *, child: bool) -> None:
         if child:
@@ -91,5 +103,6 @@ if hasattr(os, "register_at_fork"):
 
 
 def watch(watcher: Watcher) -> None:
-    """Tell it of every fork, for as long as it lives."""
+    """Tell it of every fork, for as long as it lives. It opens nothing before this returns."""
     _fork.watchers.add(watcher)
+    _fork.wait()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
+import sys
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -296,6 +298,47 @@ def test_signals_that_come_between_the_halves_of_a_fork_are_noticed(sqlite_board
 
     with pytest.raises(arena.Crash, match="for ever"):
         play_signals_at_forks(sqlite_board, let_in)
+
+
+def play_a_board_that_comes_at_a_fork(url: str, weakness: Weakness | None = None) -> None:
+    def parent(go: Go) -> int:
+        warnings.simplefilter("ignore", DeprecationWarning)
+        sys.unraisablehook = lambda told: None
+        came: list[Database] = []
+        watchers = forks._fork.watchers.data  # type: ignore[attr-defined]
+
+        class Gathered(weakref.ref[Database]):
+            def __call__(self) -> Database | None:
+                if not coming.is_alive() and not came:
+                    count = len(watchers)
+                    coming.start()
+                    while len(watchers) == count:
+                        time.sleep(0.001)
+                    time.sleep(0.05)  # it would go on
+                return super().__call__()
+
+        coming = threading.Thread(target=lambda: came.append(Database(dialect.SQLite(url))))
+        with coordinate.connect(url, agent="parent") as c:
+            watchers.remove(weakref.ref(c.database))
+            watchers.add(Gathered(c.database))
+            assert c.database._idle
+            if (child := os.fork()) == 0:
+                os._exit(len(c.database._idle) + len(came))
+            coming.join()
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    assert arena.run([parent], weakness=weakness) == [0]
+
+
+def test_a_fork_tells_all_also_when_others_come_meanwhile(sqlite_board: str) -> None:
+    """Guard: all are gathered again, and who came opens nothing before the fork is over."""
+    play_a_board_that_comes_at_a_fork(sqlite_board)
+
+
+@pytest.mark.parametrize(("guard", "instead"), [("_all", lambda self: list(self.watchers)), ("wait", lambda self: None)])
+def test_a_fork_that_does_not_mind_who_comes_is_noticed(sqlite_board: str, guard: str, instead: Any) -> None:
+    with pytest.raises(AssertionError):
+        play_a_board_that_comes_at_a_fork(sqlite_board, lambda: setattr(forks._Fork, guard, instead))
 
 
 def test_a_fork_waits_for_threads_at_work_and_harms_none(board_url: str) -> None:
