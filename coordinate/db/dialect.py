@@ -108,7 +108,10 @@ class Engine(Protocol):
         """What a driver's error means; None when it is a fault of ours."""
 
     def schema_stamp(self, connection: Any) -> object:
-        """Something that differs once the schema has changed under an open connection."""
+        """Something that differs once the schema has changed under an open connection.
+
+        Raises `Interrupted` where that leads to the board no more.
+        """
 
     def look_around(self, connection: Any) -> tuple[list[str], str]:
         """The tables that are there, and the place where this engine keeps them ('' where there is but one)."""
@@ -202,6 +205,7 @@ class _Connection(sqlite3.Connection):
     """One that remembers how it was set up, so that it is told only what changes."""
 
     wal = False
+    file: tuple[int, int] | None = None
     _patience = -1.0
     _scratch = "DEFAULT"
 
@@ -265,13 +269,23 @@ class SQLite:
                 hint=f"make one: coordinate db upgrade --db {shlex.quote(str(self.path))}   (or here: coordinate init)",
                 path=str(self.path),
             )
+        before = self._file()  # one that comes now is noticed later
         try:
             connection = self._open()
         except sqlite3.Error as error:
             explained = self.explain(error, committing=False)
             raise (explained.error if explained else errors.Unreachable(str(error))) from error
+        connection.file = before or self._file()
         self._set_up(connection)
         return connection
+
+    def _file(self) -> tuple[int, int] | None:
+        """Which file lies at the board's place, whatever it is called."""
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
     def _open(self) -> _Connection:
         # A file: address, so that SQLite makes no file unasked; quoted, so that # ? % in a path stay a path's.
@@ -474,7 +488,12 @@ class SQLite:
                 return Interrupted(_lacks(str(self.path), str(error)), again=False)
         return None
 
-    def schema_stamp(self, connection: sqlite3.Connection) -> object:
+    def schema_stamp(self, connection: _Connection) -> object:
+        # SQLite goes on with a file that was deleted or renamed, and nobody would ever see what is written there. On
+        # storage that cannot carry WAL a file's number may mean nothing.
+        if connection.wal and connection.file != self._file():
+            replaced = errors.Busy(f"another file came in the place of {self.path}", hint="try again")
+            raise Interrupted(replaced, again=True, lost=True)
         return connection.execute("PRAGMA schema_version").fetchone()[0]
 
     def look_around(self, connection: sqlite3.Connection) -> tuple[list[str], str]:

@@ -160,6 +160,33 @@ def test_a_look_after_a_write_is_as_patient_as_the_board(tmp_path: Path) -> None
         assert patience == 30_000
 
 
+# --- another file in the same place -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["made anew", "put there"])
+def test_whoever_has_the_board_open_goes_on_with_the_file_that_came_in_its_place(
+    sqlite_board: str, tmp_path: Path, how: str
+) -> None:
+    """Two truths: SQLite goes on with a file that nobody can reach. Guard: each transaction looks whose place it is."""
+    with coordinate.connect(sqlite_board, agent="a") as c:
+        c.dispatch(title="old", role="worker")
+        for path in Path(sqlite_board).parent.glob(f"{Path(sqlite_board).name}*"):
+            path.unlink()
+        for act in (c.stats, lambda: c.dispatch(title="nowhere", role="worker")):
+            with pytest.raises(errors.NoBoard):
+                act()
+        new = sqlite_board if how == "made anew" else str(tmp_path / "another.db")
+        with coordinate.connect(new, agent="b", create=True) as other:
+            other.dispatch(title="new", role="worker")
+        if how == "put there":
+            Path(new).rename(sqlite_board)
+        claim = c.claim_next(role="worker")
+        assert claim is not None
+        assert claim.task.title == "new"
+        c.complete(handle=claim)
+    assert arena.rows(sqlite_board, "SELECT title, status FROM tasks") == [("new", "DONE")]
+
+
 # --- after a fork -----------------------------------------------------------------------------------------------------
 
 
