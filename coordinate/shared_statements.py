@@ -150,10 +150,15 @@ add(
 )
 add(
     "counters_raise",
-    "Every counter goes on that much higher. (Up to where the log was pruned is no number that was given out.)",
+    "Every counter goes on that much higher, or is used up. (Up to where the log was pruned is no number given out.)",
     update(counters)
     .where(counters.c.kind != const("events_pruned"))
-    .values(value=counters.c.value + given_integer("count")),
+    .values(
+        value=case(
+            (counters.c.value > const(BIGINT_MAX) - given_integer("count"), const(BIGINT_MAX)),
+            else_=counters.c.value + given_integer("count"),
+        )
+    ),
 )
 add(
     "probe",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from coordinate import Coordinator
+import coordinate
+from coordinate import Coordinator, service
 from coordinate.errors import InvalidInput, InvalidState
-from tests.tables import refused
+from tests.tables import as_owner, refused, rows
 
 
 def test_numbers_rise_above_every_floor_and_a_floor_below_changes_nothing(board: Coordinator) -> None:
@@ -44,3 +45,16 @@ def test_where_numbers_end_the_call_is_refused_and_mints_nothing(board: Coordina
     for floor in (0, last - 1_000):
         with refused(board_url, InvalidState):
             board.counter_next(kind="a", floor=floor)
+
+
+def test_a_counter_near_its_end_hinders_no_board_to_be_settled(board: Coordinator, board_url: str) -> None:
+    """After a restore all go on by a wide margin; what has no room for it is used up, and gives nothing out twice."""
+    board.counter_next(kind="a", floor=2**63 - 2_000)
+    board.counter_next(kind="b")
+    board.close()
+    service.settle(as_owner(board_url))
+    with coordinate.connect(board_url, agent="alice") as settled:
+        with refused(board_url, InvalidState, "fewer than 1 numbers left"):
+            settled.counter_next(kind="a")
+        assert settled.counter_next(kind="b") == [1_000_002]
+    assert rows(board_url, "SELECT value FROM counters WHERE kind = 'default/a'") == [(2**63 - 1,)]

@@ -83,10 +83,11 @@ UPDATE counters SET value=:least
 WHERE counters.kind = :kind AND counters.value < :least;
 
 -- name: counters_raise
--- why: Every counter goes on that much higher. (Up to where the log was pruned is no number that was given out.)
+-- why: Every counter goes on that much higher, or is used up. (Up to where the log was pruned is no number given out.)
 -- takes: count integer
 -- gives: nothing
-UPDATE counters SET value=(counters.value + :count)
+UPDATE counters SET value=CASE WHEN (counters.value > 9223372036854775807 - :count) THEN 9223372036854775807 ELSE
+    counters.value + :count END
 WHERE counters.kind != 'events_pruned';
 
 -- name: probe
