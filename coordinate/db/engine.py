@@ -351,7 +351,7 @@ class Database:
             engine.commit(connection)
             healthy = True
         except engine.driver_error as error:
-            explained = engine.explain(error, committing=committing)
+            explained = engine.explain(error, committing=committing and writes)
             if explained is None:
                 raise
             healthy = not explained.lost
@@ -449,7 +449,8 @@ class Database:
         if self.has("events_number"):
             # A standby's readers see what was numbered elsewhere, those of a fenced board what the move numbered.
             elsewhere = (errors.ReadOnly, errors.Moving, errors.Moved)
-            with suppress(*elsewhere):
+            # Where it broke at its end, what is numbered is read, and the next reader numbers the rest.
+            with suppress(*elsewhere, errors.OutcomeUnknown):
                 self.perform(lambda tx: tx.all("events_number", batch=batch), writes=True, at_once=elsewhere)
 
     def may_wait(self) -> None:

@@ -307,6 +307,22 @@ def test_a_claim_whose_connection_is_cut_while_it_waits_goes_on(engine: str, pos
     assert [claim.handle for claim in got] == ["TASK-1@1"]  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_a_read_whose_connection_is_cut_at_its_end_is_made_again(engine: str, postgres_board: str) -> None:
+    """PG-11. Its outcome is known: nothing was to be changed."""
+    with coordinate.connect(postgres_board, agent="a") as c, psycopg.connect(postgres_board, autocommit=True) as boss:
+        seen: list[int] = []
+
+        def look(tx: Tx) -> int:
+            tx.one("clock")
+            seen.append(tx._connection.info.backend_pid)
+            if len(seen) == 1:
+                boss.execute("SELECT pg_terminate_backend(%s, 10000)", seen)
+            return len(seen)
+
+        assert c.database.perform(look, writes=False)[0] == 2
+
+
 def test_many_threads_of_a_process_share_a_few_connections(board_url: str) -> None:
     """Guard: the places. A server pays more for a new connection than for some calls, and has only so many."""
     opened: list[object] = []
