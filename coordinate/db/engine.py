@@ -546,16 +546,16 @@ class Borrowed(Database):
             if not tx.events and (stopped := tx.fenced()) is not None:
                 raise stopped
             tx.finish()
-        except self.engine.driver_error as error:
-            self._connection.execute("ROLLBACK TO SAVEPOINT coordinate")
-            if fenced := fence.told(str(error)):
+        except BaseException as error:
+            # A full disk or a lost connection has undone all of the transaction: then it is what the caller hears of.
+            with suppress(self.engine.driver_error):
+                self._connection.execute("ROLLBACK TO SAVEPOINT coordinate")
+                self._connection.execute("RELEASE SAVEPOINT coordinate")
+            fenced = fence.told(str(error)) if isinstance(error, self.engine.driver_error) else None
+            if fenced is not None:
                 raise fenced from error
             raise
-        except BaseException:
-            self._connection.execute("ROLLBACK TO SAVEPOINT coordinate")
-            raise
-        finally:
-            self._connection.execute("RELEASE SAVEPOINT coordinate")
+        self._connection.execute("RELEASE SAVEPOINT coordinate")
         return answer, tx.events
 
     def number_events(self, batch: int = NUMBERED_MAX) -> None:

@@ -98,6 +98,26 @@ def test_a_refused_operation_leaves_nothing_in_the_callers_transaction(
     assert rows(board_url, "SELECT count(*) FROM orders") == [(1,)]
 
 
+def test_what_undid_the_callers_transaction_is_what_the_caller_hears_of(
+    board: Coordinator, board_url: str, orders: Engine
+) -> None:
+    """A full disk, a lost connection: there is no savepoint left to go back to."""
+    if is_postgres(board_url):
+        undone, said = "SELECT pg_terminate_backend(pg_backend_pid())", "terminating connection"
+        act = f"CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM ({undone}); END $$;"
+        act += "CREATE TRIGGER fails BEFORE INSERT ON tasks EXECUTE FUNCTION fails()"
+    else:
+        said = "disk is full"
+        act = f"CREATE TRIGGER fails BEFORE INSERT ON tasks BEGIN SELECT RAISE(ROLLBACK, '{said}'); END"
+    run(as_owner(board_url), act)
+    with orders.connect() as connection:
+        order(connection)
+        with pytest.raises(Exception, match=said):
+            board.using(connection).dispatch(title="T", role="worker")
+        connection.invalidate()
+    assert rows(board_url, "SELECT count(*) FROM orders") == [(0,)]
+
+
 def test_many_operations_share_one_transaction(board: Coordinator, board_url: str, orders: Engine) -> None:
     with orders.begin() as connection:
         inside = board.using(connection)
