@@ -1105,8 +1105,10 @@ class Postgres:
                 if pid == os.getpid() and not connection.closed:
                     return connection
         connection = self.connect()
-        channel = connection.execute("SELECT quote_ident('coordinate_' || current_schema())").fetchone()[0]
-        connection.execute(f"LISTEN {channel}")
+        asked = "SELECT quote_ident('coordinate_' || current_schema()), pg_backend_pid()"
+        channel, server = connection.execute(asked).fetchone()
+        if server == connection.info.backend_pid:  # else a session of a pooler's would listen, for others and for ever
+            connection.execute(f"LISTEN {channel}")
         return connection
 
     def stop_waiting(self) -> None:

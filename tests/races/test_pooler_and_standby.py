@@ -56,6 +56,9 @@ def test_whoever_waits_behind_a_pooler_is_served_although_nobody_wakes_it(pooled
         soon.join()
         assert claim is not None
         assert c.next_events(consumer="ci", from_start=True, wait=10).events[0].event == "task.created"
+    with psycopg.connect(pooled, autocommit=True, prepare_threshold=None) as connection:
+        listens = connection.execute("SELECT count(*) FROM pg_listening_channels()").fetchone()
+        assert listens == (0,), "the pooler's own session would listen for ever"
 
 
 def test_a_pooler_that_takes_no_options_is_named_with_the_way_round_it(pooled: str) -> None:
