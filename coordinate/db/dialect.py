@@ -640,6 +640,11 @@ _SESSION = (
 _PREPARE_AT = 4
 # A pooler that was not seen: what was prepared is on another server, or somebody else's is on this one.
 _PREPARED_IN_VAIN = ("26000", "42P05")
+# When a host is gone that says nothing any more, not even that a connection is no more: left to itself, a system tries
+# for a quarter of an hour to send, and waits two hours before it asks whether somebody is there. Half of the time for
+# which a call is tried again, so that it can go on elsewhere. In seconds; the other in milliseconds.
+_GONE = {"keepalives_idle": 5, "keepalives_interval": 5, "keepalives_count": 2}
+_SILENT = {"tcp_user_timeout": 15_000}
 _LOST = ("08", "57P01", "57P02", "57P03", "57P05", "25P03", "53300")
 
 # Boards in other schemas than the one that is used: whether search_path names it, whether this role may use it, and
@@ -721,6 +726,8 @@ class Postgres:
         self._address = self._read_address()
         self.library = Library(self.name)
         self.warnings: list[str] = []
+        self.gives_up_early = True
+        """Whether a host that acknowledges nothing for 15 s is taken for gone, also if it may only be busy."""
         self._listening: list[tuple[int, Any]] = []
         self._pipelines: dict[Any, tuple[Any, Any]] = {}
 
@@ -805,7 +812,8 @@ class Postgres:
     def connect(self) -> Any:
         """Connect. Raises `Unreachable`."""
         seconds = max(2, min(10, math.ceil(self.patience)))  # less than two is too little for libpq
-        patience: dict[str, Any] = {} if "connect_timeout" in self._address else {"connect_timeout": seconds}
+        patience: dict[str, Any] = {"connect_timeout": seconds, **_GONE, **(_SILENT if self.gives_up_early else {})}
+        patience = {name: value for name, value in patience.items() if name not in self._address}
         try:
             connection = self._psycopg.connect(
                 self.conninfo,

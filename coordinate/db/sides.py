@@ -642,6 +642,10 @@ _RESTORE = "somebody deleted it: restore a backup"
 class PostgresSide(_Side):
     """A schema. Each step is one transaction and leaves nothing in the session, so a pooler may stand between."""
 
+    def __init__(self, engine: dialect.Postgres) -> None:
+        engine.gives_up_early = False  # a server that writes much at once may take nothing for a while
+        super().__init__(engine)
+
     def _begin(self, *, writes: bool) -> None:
         """Not as short calls begin: no pipeline, in which nothing can be copied, and time for what is long."""
         assert isinstance(self.engine, dialect.Postgres)

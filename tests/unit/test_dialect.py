@@ -38,6 +38,17 @@ def test_no_secret_of_libpq_is_repeated_from_an_error(name: str) -> None:
     assert "hunter2" not in explained.error.message
 
 
+def test_a_host_that_is_gone_without_a_word_is_given_up_unless_the_address_says_otherwise(postgres: Server) -> None:
+    """A system by itself tries for a quarter of an hour to send, and for two hours to listen."""
+    for more, expected in (("", "15000"), ("tcp_user_timeout=7", "7")):
+        target = postgres.url + ("&" if "?" in postgres.url else "?") * bool(more) + more
+        connection = Postgres(target).connect()
+        said = connection.info.get_parameters()
+        connection.close()
+        assert said["tcp_user_timeout"] == expected
+        assert said["keepalives_idle"] == "5"
+
+
 def test_statements_that_a_pooler_lost_are_tried_again_however_often_and_prepared_no_more() -> None:
     """PG-03: several idle connections may each remember one."""
     engine = Postgres("postgresql://h/n")
