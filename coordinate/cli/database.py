@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from coordinate import config
 from coordinate.cli.declared import DURATION, OUTPUT_ONLY, OneOf, argument, command, option
@@ -236,6 +236,8 @@ def move(call: Call, to: str | None, from_: str | None, dry_run: bool, resume: b
         raise BadUsage("--dry-run, --resume and --undo do not go together")
     if to is None and not (undo or resume):
         raise BadUsage("say where to: --to URL or --to PATH")
+    if "" in (to, from_):
+        raise BadUsage("--from and --to each name a place: one of them is empty")
     place = config.locate(as_path(from_) if from_ else call.target())
     target = None if to is None else as_path(to)
     if undo:
@@ -270,12 +272,17 @@ def move(call: Call, to: str | None, from_: str | None, dry_run: bool, resume: b
 @contextmanager
 def _bar(source: str) -> Iterator[Callable[[str, str, int, int], None] | None]:
     """Rows and bytes, for people who look at it."""
-    if not sys.stderr.isatty():
+    from coordinate import errors
+    from coordinate.db import move as moving
+
+    rows = 0
+    if sys.stderr.isatty():
+        with suppress(errors.CoordinateError):  # what is wrong with the board, the move says
+            rows = 2 * moving.rows_of(source)
+    if not rows:
         yield None
         return
     import click
-
-    from coordinate.db import move as moving
 
     total = 0
 
@@ -285,7 +292,7 @@ def _bar(source: str) -> Iterator[Callable[[str, str, int, int], None] | None]:
         bar.update(count, f"{doing} {table}, {total / 1e6:,.1f} MB")
 
     with click.progressbar(
-        length=(rows := 2 * moving.rows_of(source)),
+        length=rows,
         file=sys.stderr,
         show_pos=True,
         show_eta=False,  # copying and comparing do not go at one speed

@@ -76,6 +76,8 @@ class Call:
 
     def target(self) -> str | None:
         """The board that a flag named, if one did."""
+        if self.db == "":  # such as of a variable that is not set: the folder's own board was not meant
+            raise BadUsage("--db names no board: what it was given is empty")
         return None if self.db is None else as_path(self.db)
 
     def show(self, value: Any, *, nothing: str = "(nothing)") -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from urllib.parse import quote
@@ -50,6 +53,31 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
     for arguments in ((), ("--undo", "--resume"), ("--undo", "--switch"), ("--to", "x.db", "--switch")):
         refused = command("db", "move", *arguments)
         assert (refused.status, refused.error["code"]) == (2, "usage"), arguments
+
+
+def test_an_empty_name_is_no_board(tmp_path: Path) -> None:
+    """What a shell makes of a variable that is not set: this folder's board was not meant."""
+    (tmp_path / ".coordinate").mkdir(mode=0o700)
+    command = Command("", tmp_path)
+    del command.environment["COORDINATE_DB"]
+    board = str(tmp_path / ".coordinate" / "board.db")
+    migrate.upgrade(board)
+    for arguments in (("move", "--from", "", "--to", "new.db"), ("move", "--to", ""), ("current", "--db", "")):
+        refused = command("db", *arguments)
+        assert refused.status == 2, arguments
+    assert command("db", "current", "--db", board).json["fence"] is None
+
+
+def test_a_terminal_shows_the_same_refusal(tmp_path: Path) -> None:
+    """There the rows are counted first, for the bar."""
+    old = str(tmp_path / "old.db")
+    migrate.upgrade(old, "0003")
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "coordinate", "db", "move", "--from", old, "--to", str(tmp_path / "new.db")]
+    assert subprocess.run(command, stderr=theirs, check=False).returncode == 6
+    os.close(theirs)
+    assert "schema_behind" in os.read(ours, 10_000).decode()
+    os.close(ours)
 
 
 def test_a_switch_that_cannot_be_written_is_told_beside_the_move_that_stands(tmp_path: Path) -> None:
