@@ -282,7 +282,7 @@ class SQLite:
     def _file(self) -> tuple[int, int] | None:
         """Which file lies at the board's place, whatever it is called."""
         try:
-            found = os.stat(self.path)
+            found = self.path.stat()
         except OSError:
             return None
         return found.st_dev, found.st_ino

@@ -362,7 +362,9 @@ def test_a_fork_tells_all_also_when_others_come_meanwhile(sqlite_board: str) -> 
     play_a_board_that_comes_at_a_fork(sqlite_board)
 
 
-@pytest.mark.parametrize(("guard", "instead"), [("_all", lambda self: list(self.watchers)), ("wait", lambda self: None)])
+@pytest.mark.parametrize(
+    ("guard", "instead"), [("_all", lambda self: list(self.watchers)), ("wait", lambda self: None)], ids=["all", "wait"]
+)
 def test_a_fork_that_does_not_mind_who_comes_is_noticed(sqlite_board: str, guard: str, instead: Any) -> None:
     with pytest.raises(AssertionError):
         play_a_board_that_comes_at_a_fork(sqlite_board, lambda: setattr(forks._Fork, guard, instead))
