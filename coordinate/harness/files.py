@@ -37,22 +37,27 @@ _MARK = re.compile(r"metadata:\n  made-by: coordinate ([0-9a-f]{16})\n")
 class Change:
     """What is to happen to one file: `content` is written to `place`, or it is left alone (None) because of `why`.
 
-    `name` is the file as the user calls it, from the folder; `place` is where a link of that name leads.
+    `name` is the file as the user calls it, from the folder; `place` is where a link of that name leads. `before` is
+    what stood there when it was looked at (None: nothing, it is to be made).
     """
 
     name: str
     place: Path
     content: bytes | None
-    made: bool = False
+    before: bytes | None = None
     private: bool = False
     why: str = ""
+
+    @property
+    def made(self) -> bool:
+        return self.content is not None and self.before is None
 
 
 def whole_file(root: Path, name: str, text: str) -> Change:
     """A file that is ours alone: made, or replaced while nobody edited it; another's file of that name is kept."""
     place, before = _look(root, name)
     if before is None:
-        return Change(name, place, marked(text).encode(), made=True)
+        return Change(name, place, marked(text).encode())
     found = before.decode(errors="replace").replace("\r\n", "\n")
     if found == marked(text):
         return Change(name, place, None, why="up to date")
@@ -61,14 +66,14 @@ def whole_file(root: Path, name: str, text: str) -> Change:
         return Change(name, place, None, why="it was not made by coordinate")
     if mark.group(1) != _digest(found.replace(mark.group(), "", 1)):
         return Change(name, place, None, why="it was edited; move it away and run init again to get the new text")
-    return Change(name, place, marked(text).encode())
+    return Change(name, place, marked(text).encode(), before)
 
 
 def new_file(root: Path, name: str, content: bytes) -> Change:
     """A file that is made once, for the caller alone (0600); from then on it is the user's."""
     place, before = _look(root, name)
     if before is None:
-        return Change(name, place, content, made=True, private=True)
+        return Change(name, place, content, private=True)
     return Change(name, place, None, why="up to date" if before == content else "it was there already")
 
 
@@ -77,14 +82,14 @@ def block(root: Path, name: str, text: str) -> Change:
     place, before = _look(root, name)
     body = text.strip().encode()
     if before is None:
-        return Change(name, place, b"\n".join((BEGIN, body, END, b"")), made=True)
+        return Change(name, place, b"\n".join((BEGIN, body, END, b"")))
     if b"\0" in before or before.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise _wrong(name, "is not UTF-8 text", "save it as UTF-8, or move it away, and run init again")
     begins, ends = list(_BEGIN_LINE.finditer(before)), list(_END_LINE.finditer(before))
     if not begins and not ends:
         line = b"\r\n" if b"\r\n" in before else b"\n"
         gap = b"" if not before or before.endswith(line * 2) else line if before.endswith(line) else line * 2
-        return Change(name, place, before + gap + line.join((BEGIN, *body.splitlines(), END, b"")))
+        return Change(name, place, before + gap + line.join((BEGIN, *body.splitlines(), END, b"")), before)
     if len(begins) != 1 or len(ends) != 1 or ends[0].start() < begins[0].end():
         raise _wrong(
             name,
@@ -95,7 +100,7 @@ def block(root: Path, name: str, text: str) -> Change:
     after_begin = before[begins[0].end() :]
     line = b"\r\n" if after_begin.startswith(b"\r\n") else b"\n"
     content = before[: begins[0].end()] + line + line.join((*body.splitlines(), b"")) + before[ends[0].start() :]
-    return Change(name, place, None, why="up to date") if content == before else Change(name, place, content)
+    return Change(name, place, None, why="up to date") if content == before else Change(name, place, content, before)
 
 
 def hooks(root: Path, name: str, wanted: dict[str, str]) -> Change:
@@ -116,7 +121,7 @@ def hooks(root: Path, name: str, wanted: dict[str, str]) -> Change:
     indent = re.search(r"\n([ \t]+)\"", text)
     content = json.dumps(settings, indent=indent[1] if indent else 2, ensure_ascii=text.isascii()) + "\n"
     line_end = "\r\n" if "\r\n" in text else "\n"
-    return Change(name, place, content.replace("\n", line_end).encode(), made=before is None)
+    return Change(name, place, content.replace("\n", line_end).encode(), before)
 
 
 def _settings(name: str, before: bytes | None) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -180,11 +185,19 @@ def folder(root: Path, name: str) -> Path:
 
 
 def write(change: Change) -> None:
-    """Do what was planned, whole or not at all; permissions and owner of a file that is replaced stay."""
+    """Do what was planned, whole or not at all; permissions and owner of a file that is replaced stay.
+
+    Refused is what somebody has written since it was looked at, unless it says what is wanted already.
+    """
     if change.content is None:
         return
     with _explained(change.name):
         change.place.parent.mkdir(parents=True, exist_ok=True)
+        found = change.place.read_bytes() if change.place.exists() else None
+        if found == change.content:
+            return
+        if found != change.before:
+            raise _wrong(change.name, "was changed while init ran", "run init again, which looks at it anew")
         partial = change.place.with_name(f".{change.place.name}.{secrets.token_hex(8)}")
         try:
             with partial.open("xb") as file:

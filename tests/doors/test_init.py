@@ -718,6 +718,22 @@ def test_hooks_of_the_folder_run_for_a_dispatched_plan(project: Path) -> None:
     assert [each["ref"] for each in seen] == ["TASK-1", "TASK-2", "TASK-3", "TASK-4"]
 
 
+@pytest.mark.parametrize("before", [None, "mine\n"])
+def test_what_somebody_writes_while_init_is_at_work_is_kept(project: Path, before: str | None) -> None:
+    """As long as a plan is dispatched, by a hook of it here, or a locked board is waited for."""
+    set_up(project, None)
+    hook = project / ".coordinate/hooks/task-created"
+    hook.write_text("#!/bin/sh\necho 'written meanwhile' >> CLAUDE.md\n")
+    hook.chmod(0o700)
+    (project / "plan.md").write_text("## Begin\n")
+    if before is not None:
+        (project / "CLAUDE.md").write_text(before)
+    assert "CLAUDE.md was changed" in refused(project, "init", "--harness", "claude", "--plan", "plan.md")["error"]
+    assert (project / "CLAUDE.md").read_text() == f"{before or ''}written meanwhile\n"
+    assert run(project, "init", "--harness", "claude", "--plan", "plan.md")["plan"]["already"] == 1
+    assert (project / "CLAUDE.md").read_text().startswith(f"{before or ''}written meanwhile\n\n<!-- coordinate")
+
+
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
