@@ -35,30 +35,26 @@ def run(call: Call, name: str, wait: int, ttl: int, project: str, words: tuple[s
     """
     with call.board() as board:
         lock = board.acquire_lock(name=name, project=project, wait=wait, ttl_seconds=ttl)
+        over = False
         try:
-            status = _run(call, board, lock, ttl, words)
+            with started(words, {"COORDINATE_FENCE": str(lock.fence)}) as child:
+                status = _keep(call, board, lock, ttl, child)
+                # Here a signal is still handed on to the command, which has ended: none keeps the lock from its end.
+                over = True
+                _give_back(call, board, lock)
         except BaseException:
-            with suppress(errors.CoordinateError):  # what went wrong first is told
-                _give_back(board, lock)
+            if not over:
+                with suppress(errors.CoordinateError):  # what went wrong first is told
+                    _give_back(call, board, lock)
             raise
-        try:
-            _give_back(board, lock)
-        except AWAY as error:
-            call.warn(f"the lock could not be given back, it ends by itself: {error.message}")
     raise Exit(status if status >= 0 else 128 - status)
 
 
-def _run(call: Call, board: Coordinator, lock: Lease, ttl: int, words: tuple[str, ...]) -> int:
+def _keep(call: Call, board: Coordinator, lock: Lease, ttl: int, child: subprocess.Popen[bytes]) -> int:
+    """Renew until the command ends. A database away for longer than the lock lasts may have given it to another."""
     from coordinate.service import seconds_between_signs
 
-    pause = min(ttl / 3, seconds_between_signs(board))
-    with started(words, {"COORDINATE_FENCE": str(lock.fence)}) as child:
-        return _keep(call, board, lock, ttl, child, pause)
-
-
-def _keep(call: Call, board: Coordinator, lock: Lease, ttl: int, child: subprocess.Popen[bytes], pause: float) -> int:
-    """Renew until the command ends. A database away for longer than the lock lasts may have given it to another."""
-    ends = time.monotonic() + ttl
+    pause, ends = min(ttl / 3, seconds_between_signs(board)), time.monotonic() + ttl
     while True:
         try:
             return child.wait(timeout=pause)
@@ -82,6 +78,9 @@ def _stopped(child: subprocess.Popen[bytes], error: errors.CoordinateError) -> e
     )
 
 
-def _give_back(board: Coordinator, lock: Lease) -> None:
+def _give_back(call: Call, board: Coordinator, lock: Lease) -> None:
     """Raises `StaleClaim` when another took it meanwhile: what it protects may not be as the command left it."""
-    board.release_lock(name=lock.resource, fence=lock.fence, project=lock.project)
+    try:
+        board.release_lock(name=lock.resource, fence=lock.fence, project=lock.project)
+    except AWAY as error:
+        call.warn(f"the lock could not be given back, it ends by itself: {error.message}")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 import time
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ import pytest
 import coordinate
 from tests.clock import age
 from tests.doors.command import Answer, Command
-from tests.doors.test_cli_running import until
+from tests.doors.test_cli_running import lives, until
 
 SESSION_KEYS = {
     *("id", "agent", "host", "pid", "project", "stream", "doing", "detail", "ttl_seconds"),
@@ -405,6 +407,27 @@ def test_lock_run_hands_signals_on_and_gives_the_lock_back(call: Command, number
     running.communicate(timeout=30)
     assert running.returncode == {signal.SIGTERM: 11, signal.SIGINT: 12, signal.SIGHUP: 13}[number]
     assert call("lock", "list").json == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_after_the_command_does_not_keep_the_lock(
+    sqlite_template: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    board = tmp_path / "board.db"
+    board.write_bytes(sqlite_template.read_bytes())
+    call = Command(str(board), tmp_path, COORDINATE_AGENT="alice")
+    script = "echo $$ > pid; mv pid started; while [ ! -e finish ]; do sleep 0.05; done"
+    running = call.started("lock", "run", "integrate", "--", "sh", "-c", script)
+    until((tmp_path / "started").exists)
+    with closing(sqlite3.connect(board, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")  # the end of the lock has to wait
+        (tmp_path / "finish").touch()
+        until(lambda: not lives(int((tmp_path / "started").read_text())))
+        time.sleep(0.2)
+        running.send_signal(number)
+        time.sleep(0.1)
+    running.communicate(timeout=30)
+    assert (running.returncode, call("lock", "list").json) == (0, [])
 
 
 def test_lock_run_stops_its_command_when_the_lock_is_lost(call: Command, bob: Command) -> None:
