@@ -13,13 +13,25 @@ from coordinate.cli.commands import GROUPS, ROOT, TASK, Table
 from coordinate.cli.declared import GLOBAL_OPTIONS, Argument, Kind, OneOf, Option, Parameter, Verb
 from coordinate.cli.shared import Call, pointing
 
+HELP: dict[str, Any] = {"help_option_names": ["--help", "-h"]}
+# What other tools call it: nobody who wants to create a task shall be led to a token.
+OTHER_WORDS = {
+    **dict.fromkeys(("create", "add", "new"), "dispatch"),
+    **dict.fromkeys(("show", "get"), "view"),
+    **dict.fromkeys(("update", "set"), "edit"),
+    **dict.fromkeys(("start", "take"), "claim"),
+    **dict.fromkeys(("finish", "done", "close"), "complete"),
+    **dict.fromkeys(("delete", "remove"), "cancel"),
+}
+
 
 class Command(click.Command):
     """A verb. Its flags also take `=true` and `=false`, and its options with one value are given once."""
 
     def __init__(self, verb: Verb) -> None:
         params = [_parameter(each, shown=verb.shown) for each in verb.takes]
-        super().__init__(verb.name, params=params, callback=click.pass_obj(verb.function), help=verb.help)
+        function = click.pass_obj(verb.function)
+        super().__init__(verb.name, params=params, callback=function, help=verb.help, context_settings=HELP)
         self.verb = verb
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -117,7 +129,7 @@ class LazyGroup(click.Group):
     """A group that knows its commands from a table; each is loaded when it is called, and takes the global options."""
 
     def __init__(self, name: str, table: Table, *, takes: tuple[str, ...] | None = None, **attributes: Any) -> None:
-        super().__init__(name, callback=_help_alone, invoke_without_command=True, **attributes)
+        super().__init__(name, callback=_help_alone, invoke_without_command=True, context_settings=HELP, **attributes)
         self.table = table
         self.params += [_parameter(each, shown=takes) for each in GLOBAL_OPTIONS]
 
@@ -143,9 +155,11 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def _meant(self, path: str, typed: str) -> str:
-        """The command of that name in another group, else the nearest in this one."""
+        """What is called so elsewhere, else the command of that name in another group, else the nearest in this one."""
         from difflib import get_close_matches
 
+        if typed in OTHER_WORDS and path in ("coordinate", "coordinate task"):
+            return f"; did you mean `coordinate task {OTHER_WORDS[typed]}`?"
         elsewhere = [f"coordinate {group} {typed}" for group, table in GROUPS.items() if typed in table]
         if typed in ROOT:
             elsewhere.insert(0, f"coordinate {typed}")

@@ -536,9 +536,12 @@ def test_a_mistyped_command_is_told_the_one_that_was_meant(here: Command) -> Non
         (("taks",), "coordinate task"),
         (("claim-next",), "coordinate task claim-next"),
         (("task", "status"), "coordinate status"),
+        (("task", "create"), "coordinate task dispatch"),
+        (("done",), "coordinate task complete"),
     ]:
         assert f"did you mean `{meant}`?" in here(*typed).error["error"], typed
     assert "did you mean" not in here("zzz").error["error"]
+    assert "Usage: coordinate task claim" in here("task", "claim", "-h").out
 
 
 def test_every_refusal_says_what_to_do_next(here: Command) -> None:
