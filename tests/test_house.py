@@ -116,6 +116,14 @@ def test_imports_go_down_the_floors_only_and_wings_do_not_know_each_other() -> N
     assert wrong == []
 
 
+def test_no_door_reads_a_clock_of_its_own_but_to_show_a_table() -> None:
+    """Time is the board's: `2h from now` said by a machine whose clock is late would be the past there."""
+    doors = [
+        (module, ast.unparse(tree)) for module, tree in modules() if module.split(".")[0] in ("cli", "http", "mcp")
+    ]
+    assert [module for module, text in doors if re.search(r"datetime\.(now|utcnow)\(", text)] == ["cli.table"]
+
+
 def test_only_what_is_compiled_or_migrates_imports_sqlalchemy_and_alembic() -> None:
     for module, tree in modules():
         outside = {name.split(".")[0] for name in imports(tree)}

@@ -139,11 +139,11 @@ def export(call: Call) -> None:
 def prune(call: Call, before: str | None, dry_run: bool) -> None:
     """Remove events whose time is over; with --before old notes and history of finished tasks too."""
     with call.board() as board:
-        call.show(board.prune(before=None if before is None else _moment(before), dry_run=dry_run))
+        call.show(board.prune(before=None if before is None else _moment(before, board.now), dry_run=dry_run))
 
 
-def _moment(said: str) -> datetime:
-    """`30d` before now, or the beginning of a day in UTC."""
+def _moment(said: str, now: Callable[[], datetime]) -> datetime:
+    """`30d` before now at the board, or the beginning of a day in UTC."""
     import re
     from datetime import UTC, timedelta
 
@@ -151,7 +151,7 @@ def _moment(said: str) -> datetime:
 
     try:
         if re.fullmatch(r"[1-9][0-9]{0,4}d", said):
-            return datetime.now(UTC) - timedelta(days=int(said[:-1]))
+            return now() - timedelta(days=int(said[:-1]))
         return datetime.strptime(said, "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:
         raise InvalidInput(
