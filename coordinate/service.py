@@ -178,7 +178,7 @@ class Coordinator:
     list_leases = read(scopes.list_leases)
     renew_leases = write(scopes.renew_leases)
     release_leases = write(scopes.release_leases)
-    _acquire_lock_now = write(locks.acquire_lock)
+    _acquire_lock_now = write(claiming.acquire_lock)
     release_lock = write(locks.release_lock)
     renew_lock = write(locks.renew_lock)
 
@@ -382,18 +382,22 @@ class Coordinator:
         def look() -> list[Ask]:
             found, is_due = self._perform(lambda tx: asks.look(tx, ask=ask), writes=False, session=run)
             if is_due:
-                self._perform(lambda tx: asked.expire_asks(tx, limit=ending.SWEEP_ALONG), writes=True)
+                with suppress(errors.Moving):  # it ends where the board is then
+                    self._perform(lambda tx: asked.expire_asks(tx, limit=ending.SWEEP_ALONG), writes=True)
                 found, _ = self._perform(lambda tx: asks.look(tx, ask=ask), writes=False, session=run)
             if found.closed_at is not None:
                 return [found]
             if found.handled_at is None or found.response_seq <= after:
                 self._perform_only(Tx.expects, writes=False)
                 return []
-            found = self._perform(
-                lambda tx: deliveries.collect(tx, ask=ask, full=full, agent=name, session=run),
-                writes=True,
-                session=run,
-            )
+            try:
+                found = self._perform(
+                    lambda tx: deliveries.collect(tx, ask=ask, full=full, agent=name, session=run),
+                    writes=True,
+                    session=run,
+                )
+            except errors.Moving:  # it is handed over where the board is then
+                return []
             # Between the two looks the human may have taken the response back.
             return [] if found.response is None and found.closed_at is None else [found]
 

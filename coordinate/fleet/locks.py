@@ -1,38 +1,23 @@
-"""Named locks: short holds, one holder each. Taken over only after their time, with a higher fence."""
+"""Named locks: short holds, one holder each. Taken over only after their time, with a higher fence.
+
+Whoever takes one ends what silent sessions hold first, also of the inbox, so that stands in `flows/claiming.py`.
+"""
 
 from __future__ import annotations
 
 from coordinate import counters, inputs, leases
 from coordinate.db.engine import Tx
 from coordinate.errors import CoordinateError, Held, NotFound, StaleClaim
-from coordinate.fleet import agents
 from coordinate.records import Lease
 
 LOCK_SECONDS = 60
-# How many silent sessions a taker ends first.
-STALE_ALONG = 10
 
 
-def acquire_lock(
-    tx: Tx,
-    *,
-    name: str,
-    project: str = "default",
-    ttl_seconds: int = LOCK_SECONDS,
-    agent: str = "",
-    session: str | None = None,
-) -> Lease:
-    """Take a named lock for `ttl_seconds` (1 to 604,800). Of several at once exactly one gets it.
-
-    The same session takes its own lock again, one level deeper, and must release as often. Without a session there is
-    no nesting. Raises `Held` while another's lock lives, with holder and expiry; one whose time is over is taken, with
-    a higher fence, and its holder told. Pass the fence to what the lock protects: a lower one there is outdated.
-    """
+def take(tx: Tx, *, name: str, project: str, ttl_seconds: int, agent: str, session: str | None) -> Lease:
+    """Take a lock for a session that cannot end meanwhile; `flows.claiming.acquire_lock` says what is promised."""
     name = inputs.not_own(name, "name", inputs.OWN_LOCKS)
     project, agent = inputs.name(project, "project"), inputs.agent(agent)
     ttl = inputs.lease_seconds(ttl_seconds, "ttl_seconds")
-    agents.enter(tx, session=session)
-    agents.end_stale(tx, limit=STALE_ALONG)
     for past in tx.all("lock_expire", project=project, resource=name):
         leases.log_end(tx, leases.lease_of(past), "expired", by=agent)
     nested = {"project": project, "resource": name, "session": session, "ttl_seconds": ttl}

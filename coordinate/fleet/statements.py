@@ -174,9 +174,12 @@ add(
 )
 add(
     "session_end",
-    "The run is over.",
+    "The run is over; one that was swept, and so may come back, may be ended on purpose still.",
     update(sessions)
-    .where(s.id == given_text("id"), s.ended_at.is_(None))
+    .where(
+        s.id == given_text("id"),
+        or_(s.ended_at.is_(None), and_(s.end_reason == const("stale"), given_text("reason") == const("ended"))),
+    )
     .values(ended_at=now(), end_reason=given_text("reason"))
     .returning(*_SESSION),
 )

@@ -1,4 +1,4 @@
-"""Taking tasks with their scopes, scopes alone, and worktrees.
+"""Taking tasks with their scopes, scopes alone, worktrees, and locks.
 
 Taking a task and taking its scopes is one decision in one transaction. A task whose scopes another holds is set aside
 on the lease that is in the way, so that the next claimer does not meet it again; when that lease ends, by release,
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from coordinate import inputs, leases, paths
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import Held, InvalidState
-from coordinate.fleet import agents, scopes, worktrees
+from coordinate.fleet import agents, locks, scopes, worktrees
 from coordinate.fleet.scopes import CONFLICTS_MAX
 from coordinate.flows import asked, ending
 from coordinate.frozen import dataclass, replace
@@ -562,3 +562,26 @@ def open_worktree(
     worktree = Worktree(**made._asdict())
     worktrees.log(tx, "worktree.opened", worktree, agent)
     return OpenedWorktree(worktree, tuple(kept + granted), ())
+
+
+# --- locks ------------------------------------------------------------------------------------------------------------
+
+
+def acquire_lock(
+    tx: Tx,
+    *,
+    name: str,
+    project: str = "default",
+    ttl_seconds: int = locks.LOCK_SECONDS,
+    agent: str = "",
+    session: str | None = None,
+) -> Lease:
+    """Take a named lock for `ttl_seconds` (1 to 604,800). Of several at once exactly one gets it.
+
+    The same session takes its own lock again, one level deeper, and must release as often. Without a session there is
+    no nesting. Raises `Held` while another's lock lives, with holder and expiry; one whose time is over is taken, with
+    a higher fence, and its holder told. Pass the fence to what the lock protects: a lower one there is outdated.
+    """
+    agents.enter(tx, session=session)
+    ending.end_stale(tx, limit=ending.SWEEP_ALONG)
+    return locks.take(tx, name=name, project=project, ttl_seconds=ttl_seconds, agent=agent, session=session)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from contextlib import closing
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,7 +16,7 @@ from coordinate.db.dialect import Postgres
 from coordinate.errors import InvalidInput, InvalidState, NotFound
 from tests.clock import age
 from tests.fleet import Enter, enter, held, one
-from tests.tables import refused, rows
+from tests.tables import as_owner, connect, refused, rows, run
 
 __all__ = ["enter"]
 
@@ -295,6 +299,20 @@ def test_a_swept_session_that_comes_back_is_told_what_it_lost_and_missed_nothing
     assert alice.list_sessions()[0].live
 
 
+def test_a_swept_session_may_be_ended_on_purpose_and_is_not_back_then(
+    board: Coordinator, enter: Enter, board_url: str
+) -> None:
+    alice = enter("alice", ttl_seconds=60)
+    age(board_url, 61)
+    board.sweep()
+    with coordinate.connect(board_url, session=alice.session) as other:
+        other.end_session()
+        with pytest.raises(InvalidState, match="was ended"):
+            other.mine()
+        other.end_session()
+    assert [each.live for each in board.list_sessions(ended=True)] == [False]
+
+
 def test_one_who_finds_its_own_expiry_is_handed_the_event_too(enter: Enter, board_url: str) -> None:
     alice = enter("alice", ttl_seconds=9_000)
     alice.claim_scopes(patterns=["src"], ttl_seconds=60)
@@ -346,6 +364,27 @@ def test_a_sign_of_life_that_comes_while_its_session_is_ended_is_refused(
         monkeypatch.setattr(Postgres, "execute", ending)
         with pytest.raises(InvalidState, match="was ended"):
             sue.heartbeat()
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_a_call_renews_leases_in_the_order_in_which_others_end_them(enter: Enter, board_url: str) -> None:
+    """Else the two may wait for each other in a circle."""
+    sue = enter("sue", ttl_seconds=9_000)
+    sue.claim_scopes(patterns=["docs", "src"], ttl_seconds=60)
+    age(board_url, 40)
+    # It stands behind the other now, and so few that are counted are read as they stand.
+    run(as_owner(board_url), "UPDATE leases SET depth = depth WHERE id = 1", "ANALYZE leases")
+    beat = threading.Thread(target=sue.heartbeat)
+    with closing(connect(board_url)) as other:
+        other.execute("BEGIN")
+        other.execute("SELECT FROM leases WHERE id = 1 FOR UPDATE")
+        beat.start()
+        while not rows(board_url, "SELECT FROM pg_locks WHERE NOT granted"):
+            time.sleep(0.02)
+        other.execute("SELECT FROM leases WHERE id = 2 FOR UPDATE NOWAIT")
+        other.execute("ROLLBACK")
+        beat.join()
+    assert all(lease.expires_at - lease.acquired_at > timedelta(seconds=99) for lease in sue.list_leases())
 
 
 def test_a_session_that_is_swept_between_two_of_its_calls_is_back_with_what_it_is_granted(

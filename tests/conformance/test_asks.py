@@ -623,6 +623,22 @@ def test_a_task_whose_response_somebody_acts_on_is_passed_over_by_others(
     bob.complete(handle=claim, result="blue")
 
 
+@pytest.mark.parametrize("verb", ["claim", "lock", "sweep"])
+def test_a_silent_session_acts_on_nothing_any_more_whoever_ends_it(
+    board: Coordinator, ann: Coordinator, board_url: str, verb: str
+) -> None:
+    board.ask(**KEY)
+    ann.respond(ask="ASK-1", kind="handled")
+    board.take(ask="ASK-1", seconds=604_800, session=board.register(name="alice", ttl_seconds=60).id)
+    age(board_url, 61)
+    if verb == "claim":
+        board.claim_scopes(patterns=["src"])
+    elif verb == "lock":
+        board.acquire_lock(name="deploy")
+    board.sweep()
+    assert board.show_ask(ask="ASK-1").ask.taken_by is None
+
+
 @pytest.mark.parametrize("respect_dependencies", [True, False])
 def test_another_session_of_the_same_agent_claims_no_task_whose_response_one_acts_on(
     board: Coordinator, ann: Coordinator, waiting: Claim, board_url: str, respect_dependencies: bool

@@ -371,10 +371,16 @@ def test_whoever_waits_goes_on_while_it_moves_and_is_told_once_it_has(lived: str
     vain: list[bool] = []
     with coordinate.connect(lived, agent="zoe") as c:
         ask = c.ask(title="Which?", action_owner="task", impact="all").ask.id
+        asked: dict[str, Any] = {"title": "Which?", "action_owner": "task", "impact": "x", "agent": "yan"}
+        said, over = (c.ask(**asked, timeout_seconds=60).ask.id for _ in range(2))
+        c.respond(ask=said, text="this", agent="ann")
+        run(lived, f"UPDATE asks SET expires_at = created_at WHERE id = '{over}'")
         head = c.tail_events()[1]
         waits: list[Callable[[], bool]] = [
             lambda: c.wait_ask(ask=ask) is None,
             lambda: c.wait_ask(ask=ask, wait=0.01) is None,
+            lambda: c.wait_ask(ask=said) is None,
+            lambda: c.wait_ask(ask=over) is None,
             lambda: c.wait_for(wait=0).nothing,
             lambda: c.wait_for(wait=0.01).nothing,
             lambda: c.tail_events(after=head) == ([], head),

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from contextlib import closing
+
 import pytest
 
 from coordinate import Coordinator
@@ -9,7 +13,7 @@ from coordinate.errors import Held, InvalidState, NotFound, StaleClaim, UnsavedW
 from coordinate.records import Claim
 from tests.clock import age
 from tests.fleet import Enter, enter, held, one
-from tests.tables import assert_sound, nothing_changes, refused, rows
+from tests.tables import assert_sound, connect, nothing_changes, refused, rows
 
 __all__ = ["enter"]
 
@@ -227,12 +231,31 @@ def test_the_list_shows_the_open_ones_and_the_closed_when_asked(board: Coordinat
 def test_what_a_stream_applied_is_kept_once_and_pages(board: Coordinator, board_url: str) -> None:
     assert board.applied(stream="main") == []
     assert board.mark_applied(stream="main", event_keys=["b", "a"]) == ["b", "a"]
-    assert board.mark_applied(stream="main", event_keys=["a", "c"]) == ["c"]
+    assert board.mark_applied(stream="main", event_keys=["a", "c", "c"]) == ["c"]
     with nothing_changes(board_url):
         assert board.mark_applied(stream="main", event_keys=["a", "b", "c"]) == []
     assert [each.event_key for each in board.applied(stream="main", limit=2)] == ["a", "b"]
     assert [each.event_key for each in board.applied(stream="main", after="b")] == ["c"]
     assert board.applied(stream="other") == []
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_keys_are_marked_in_one_order_however_they_are_given(board: Coordinator, board_url: str) -> None:
+    """Else two who mark the same ones may wait for each other in a circle."""
+    mark = "INSERT INTO applied_events (stream, event_key, applied_at) VALUES ('main', '{}', now())"
+    new: list[str] = []
+    marking = threading.Thread(target=lambda: new.extend(board.mark_applied(stream="main", event_keys=["c", "b", "a"])))
+    with closing(connect(board_url)) as other:
+        other.execute("BEGIN")
+        other.execute(mark.format("a"))
+        marking.start()
+        while not rows(board_url, "SELECT FROM pg_locks WHERE NOT granted"):
+            time.sleep(0.02)
+        other.execute("SET LOCAL lock_timeout = '50ms'")
+        other.execute(mark.format("b"))
+        other.execute("COMMIT")
+        marking.join()
+    assert new == ["c"]
 
 
 @pytest.mark.parametrize("leave", ["release", "expiry"])

@@ -3363,12 +3363,12 @@ ORDER BY sessions.heartbeat_at, sessions.id
 LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: session_end
--- why: The run is over.
+-- why: The run is over; one that was swept, and so may come back, may be ended on purpose still.
 -- takes: reason text, id text
 -- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
 --   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text
 UPDATE sessions SET ended_at=(SELECT date_trunc('milliseconds', clock_timestamp())), end_reason=:reason
-WHERE sessions.id = :id AND sessions.ended_at IS NULL
+WHERE sessions.id = :id AND (sessions.ended_at IS NULL OR sessions.end_reason = 'stale' AND :reason = 'ended')
 RETURNING sessions.id, sessions.agent, sessions.host, sessions.pid, sessions.project, sessions.stream, sessions.doing,
     sessions.detail, sessions.ttl_seconds, sessions.started_at, sessions.heartbeat_at, sessions.last_call_at,
     sessions.ended_at, sessions.end_reason;

@@ -2994,12 +2994,12 @@ ORDER BY sessions.heartbeat_at, sessions.id
 LIMIT :limit;
 
 -- name: session_end
--- why: The run is over.
+-- why: The run is over; one that was swept, and so may come back, may be ended on purpose still.
 -- takes: reason text, id text
 -- gives: id text, agent text, host text, pid integer, project text, stream text, doing text, detail text, ttl_seconds
 --   integer, started_at instant, heartbeat_at instant, last_call_at instant, ended_at instant, end_reason text
 UPDATE sessions SET ended_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), end_reason=:reason
-WHERE sessions.id = :id AND sessions.ended_at IS NULL
+WHERE sessions.id = :id AND (sessions.ended_at IS NULL OR sessions.end_reason = 'stale' AND :reason = 'ended')
 RETURNING id, agent, host, pid, project, stream, doing, detail, ttl_seconds, started_at, heartbeat_at, last_call_at,
     ended_at, end_reason;
 
