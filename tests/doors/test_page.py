@@ -20,7 +20,7 @@ from starlette.requests import Request
 from coordinate import Coordinator
 from coordinate.http.app import Application
 from coordinate.http.gate import Rules
-from coordinate.http.page import views
+from coordinate.http.page import answers, views
 from coordinate.operations import Caller
 from coordinate.records import GivenRow
 from tests.clock import age
@@ -515,6 +515,8 @@ def test_every_list_leads_on_to_its_end(board: Coordinator, monkeypatch: pytest.
     """Each of its items is on one of its pages, and once; the last page leads nowhere."""
     monkeypatch.setattr(views, "PAGE", 2)
     monkeypatch.setattr(views, "PEOPLE_MAX", 2)
+    monkeypatch.setattr(answers, "CHOICES_MAX", 1)
+    board.dispatch(title="T", role="another", project="other")
     secret = board.create_token(name="hugo", role="human").secret
     for name in "abcd":
         board.register(name=name)
@@ -552,6 +554,12 @@ def test_every_list_leads_on_to_its_end(board: Coordinator, monkeypatch: pytest.
                 assert (len(found), len(set(found))) == (count, count), path
             people = (await server("GET", "/who", token=secret, Accept="text/html")).body
             assert b"there are more" in people
+            for path in ("/asks", "/tasks", "/log"):
+                page = (await server("GET", path, token=secret, Accept="text/html")).body.decode()
+                assert '<input name="project"' in page, "of more than one chooses from, one is written"
+            monkeypatch.setattr(answers, "CHOICES_MAX", 2)
+            page = (await server("GET", "/asks?project=third", token=secret, Accept="text/html")).body.decode()
+            assert '<option value="third" selected>' in page
 
     with ThreadPoolExecutor(1) as aside:  # the browser of other tests has a loop in this thread
         aside.submit(anyio.run, look).result()

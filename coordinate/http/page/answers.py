@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from coordinate.errors import CoordinateError, InvalidInput
+from coordinate.frozen import dataclass
 from coordinate.http.gate import Refused, caller_of, csrf_token, is_view, status_of
 from coordinate.http.page.words import render
 from coordinate.mcp.calls import Calls
@@ -30,7 +31,18 @@ VIEWS = (
     ("/charts", "Charts", "Charts"),
 )
 
+# So many names are chosen from; of more, one is written.
+CHOICES_MAX = 200
+
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Names to choose from; `more` says that these are only the first."""
+
+    names: list[str]
+    more: bool
 
 
 def shown(template: str, view: View) -> Callable[[Request], Awaitable[Response]]:
@@ -62,7 +74,7 @@ def _frame(board: Coordinator, request: Request, caller: Caller) -> Values:
     return {
         "now": board.now(),
         "waiting": waiting(board, caller),
-        "projects": [each.name for each in board.list_projects(limit=200)],
+        "projects": _projects(board),
         "me": caller,
         "may": partial(_may, caller),
         "csrf": csrf_token(request),
@@ -71,6 +83,11 @@ def _frame(board: Coordinator, request: Request, caller: Caller) -> Values:
         "views": VIEWS,
         "project": asked(request, "project"),
     }
+
+
+def _projects(board: Coordinator) -> Choices:
+    found = [each.name for each in board.list_projects(limit=CHOICES_MAX + 1)]
+    return Choices(found[:CHOICES_MAX], len(found) > CHOICES_MAX)
 
 
 def waiting(board: Coordinator, caller: Caller) -> int:
