@@ -42,7 +42,7 @@ async def perform(request: Request) -> JSONResponse:
         arguments = parse_object(await request.body())
         # To register is to begin a new run, whichever one the caller shows.
         board = await board_of(calls, request, caller, session=operation.name != "register")
-        answer = await calls.perform(operation, board, caller, arguments)
+        answer = await calls.perform(operation, board, caller, arguments, gone=request.is_disconnected)
         return JSONResponse(as_json(answer))
     except CoordinateError as error:
         told = in_operations(refusal(error))

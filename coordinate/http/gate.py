@@ -8,9 +8,12 @@ lies around the application: no route can stand beside it.
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import hmac
 import json
 import logging
+import math
 import secrets
 import time
 from collections import Counter
@@ -27,7 +30,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from coordinate.errors import CoordinateError, Fact, NotAuthenticated
+from coordinate.errors import Busy, CoordinateError, Fact, NotAuthenticated
 from coordinate.frozen import dataclass
 from coordinate.http.signins import SignIns
 from coordinate.mcp.calls import Calls
@@ -44,6 +47,11 @@ BODY_MAX = 4 * 1024 * 1024
 FORM_MAX, FIELDS_MAX = 128 * 1024, 50
 # How much somebody may say, in a body or an address, before it is known who that is.
 STRANGER_MAX = 16 * 1024
+# A body counts as one request more for each so many bytes: it is read and parsed while all others wait.
+BYTES_OF_ONE = 64 * 1024
+# On how many threads secrets are looked up that were never found good here, how many may wait for that, and how many
+# that were found good are remembered (as hashes, and only to wait no longer than needed: each is looked up each time).
+STRANGERS_AT_ONCE, STRANGERS_WAITING, FOUND_GOOD_MAX = 2, 200, 10_000
 SAFE = ("GET", "HEAD")
 METHODS = (*SAFE, "POST", "DELETE")
 # What anybody may ask: whether the server lives, and where to sign in.
@@ -129,6 +137,8 @@ class Gate:
         self.sign_ins = SignIns(rules.kept, rules.local, f"{rules.owner} of {rules.board}")
         self._under_way: dict[anyio.CancelScope, tuple[Caller, Callable[[], str]]] = {}
         self._at_once: Counter[int | None] = Counter()
+        self._strangers = anyio.CapacityLimiter(STRANGERS_AT_ONCE)
+        self._found_good: dict[bytes, None] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -137,16 +147,26 @@ class Gate:
         if scope["type"] != "http":
             return  # no websocket is served here
         scope.setdefault("state", {})
+        scope["scheme"] = self.rules.scheme  # as clients see it, also through a proxy
         watched = partial(self._sent, scope, send)
+        try:
+            await self._answer(scope, receive, watched)
+        except asyncio.CancelledError:  # the server ends, and waits no longer
+            if scope["state"].get("answering"):
+                raise
+            said, hint = "the server ended before this was done", "look whether it was done, and ask again"
+            await refused(Busy(said, hint=hint))(scope, receive, watched)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             receive = await self._let_in(scope, receive)
         except CoordinateError as error:
-            await (await self._turned_away(scope, receive, error))(scope, receive, watched)
+            await (await self._turned_away(scope, receive, error))(scope, receive, send)
             return
         if "caller" in scope["state"]:
-            await self._serve(scope, receive, watched)
+            await self._serve(scope, receive, send)
         else:
-            await self.app(scope, receive, watched)
+            await self.app(scope, receive, send)
 
     async def _turned_away(self, scope: Scope, receive: Receive, error: CoordinateError) -> Response:
         """Who comes with a browser, for a page, and has not signed in is shown the door; what a form of the page said
@@ -235,12 +255,15 @@ class Gate:
             proof = self.sign_ins.proof(sign_in) if sign_in else ""
             scope["state"] |= {"caller": caller, "secret": shown, "sign_in": sign_in, "proof": proof}
             scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=str(caller.token), scopes=[caller.role]))
-            self.rates.take(f"token {caller.token}")
+            who, most = f"token {caller.token}", BODY_MAX
         else:
-            self.rates.take(f"address {address_of(scope)}")
-            if len(scope["query_string"]) > STRANGER_MAX:
-                raise _too_large(STRANGER_MAX)
-        body, receive = await _read(headers, receive, STRANGER_MAX if stranger else BODY_MAX)
+            who, most = f"address {address_of(scope)}", STRANGER_MAX
+        size = _declared(headers, most)
+        self.rates.take(who, cost=1 + size // BYTES_OF_ONE)
+        if stranger and len(scope["query_string"]) > STRANGER_MAX:
+            raise _too_large(STRANGER_MAX)
+        body, receive = await _read(headers, receive, most)
+        self.rates.give_back(who, (size - len(body)) // BYTES_OF_ONE)
         if sign_in and scope["method"] not in SAFE and not stranger:
             scope["state"]["body"] = body
             self._check_proof(headers, scope["state"]["proof"], body)
@@ -282,7 +305,16 @@ class Gate:
             )
         if self.rules.local and hmac.compare_digest(secret.encode(), self.rules.local.encode()):
             return None
-        return await self.calls.run(partial(self.calls.board.authenticate, secret=secret))
+        name = hashlib.sha256(secret.encode("utf-8", "replace")).digest()
+        apart = None if name in self._found_good else self._strangers
+        if apart is not None and apart.statistics().tasks_waiting >= STRANGERS_WAITING:
+            raise _too_many()
+        found = await self.calls.run(partial(self.calls.board.authenticate, secret=secret), apart=apart)
+        self.calls.ended.discard(found.id)  # a restore may bring one back
+        self._found_good[name] = None
+        if len(self._found_good) > FOUND_GOOD_MAX:
+            del self._found_good[next(iter(self._found_good))]
+        return found
 
     def _check_proof(self, headers: Headers, proof: str, body: bytes) -> None:
         """A cookie comes along by itself, also with what a foreign page sends; these two do not."""
@@ -303,16 +335,27 @@ class Rates:
         self.rate = rate
         self._buckets: dict[str, tuple[float, float]] = {}
 
-    def take(self, who: str, *, share: float = 1.0) -> None:
-        """Take one; raises when there is none."""
+    def take(self, who: str, *, share: float = 1.0, cost: int = 1) -> None:
+        """Take one, or what costs more, for which the bucket may be in debt; raises when there is none."""
         now, rate = time.monotonic(), self.rate * share
         left, since = self._buckets.get(who, (2 * rate, now))
         left = min(2 * rate, left + (now - since) * rate)
         if left < 1:
-            raise Refused(429, "too_many_requests", "too many requests", "wait a second", retry_after=1)
+            raise _too_many(math.ceil((1 - left) / rate))
         if len(self._buckets) > 10_000:
             self._buckets.clear()
-        self._buckets[who] = (left - 1, now)
+        self._buckets[who] = (left - cost, now)
+
+    def give_back(self, who: str, count: int) -> None:
+        """What was taken and not used."""
+        if who in self._buckets:
+            left, since = self._buckets[who]
+            self._buckets[who] = (left + count, since)
+
+
+def _too_many(seconds: int = 1) -> Refused:
+    hint = "wait a second" if seconds == 1 else f"wait {seconds} seconds"
+    return Refused(429, "too_many_requests", "too many requests", hint, retry_after=seconds)
 
 
 def unsaid(error: CoordinateError) -> Refused:
@@ -368,7 +411,7 @@ def refused(error: CoordinateError) -> JSONResponse:
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if status == 429:
-        headers["Retry-After"] = "1"
+        headers["Retry-After"] = str(error.facts.get("retry_after", 1))
     if status == 405:
         headers["Allow"] = ", ".join(METHODS)
     return JSONResponse(told, status, headers)
@@ -393,11 +436,17 @@ def new_secret() -> str:
     return secrets.token_urlsafe(24)
 
 
-async def _read(headers: Headers, receive: Receive, most: int) -> tuple[bytes, Receive]:
-    """The whole body, bounded, before anything is done with it; and a way for others to read it again."""
+def _declared(headers: Headers, most: int) -> int:
+    """How much a body may come to: as much as it says, or all that may be where it says nothing."""
     declared = headers.get("content-length", "0")
     if not declared.isdigit() or int(declared) > most:
         raise _too_large(most)
+    return most if "transfer-encoding" in headers else int(declared)
+
+
+async def _read(headers: Headers, receive: Receive, most: int) -> tuple[bytes, Receive]:
+    """The whole body, bounded, before anything is done with it; and a way for others to read it again."""
+    _declared(headers, most)
     parts: list[bytes] = []
     size, more = 0, "content-length" in headers or "transfer-encoding" in headers
     while more:

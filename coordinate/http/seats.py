@@ -22,7 +22,9 @@ from coordinate.operations import Caller
 from coordinate.service import Coordinator
 
 CLIENT_HEADER = "coordinate-client"
-SEATS_MAX = 10_000
+# How many clients of one token have a seat; the next one takes that of whom nothing was heard for the longest time.
+OF_ONE_MAX = 1_000
+LOOKED_AT = 1_000
 NAME_MAX = 80
 SHOW_ANOTHER = f"show a session that lives in the header {SESSION_HEADER.title()}, or none"
 PROFILE_OF = {"worker": "worker", "reviewer": "reviewer", "manager": "manager", "human": "all", "admin": "all"}
@@ -33,28 +35,34 @@ class Seats:
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
-        self._seats: dict[tuple[str, ...], Seat] = {}
+        # By token, the one that was used longest ago first.
+        self._seats: dict[str, dict[tuple[str, ...], Seat]] = {}
         self._lock = anyio.Lock()
 
     async def seat(self, context: Context) -> Seat:
         key, caller = _key(context), caller_of(_request(context))
-        if (known := self._seats.get(key)) is not None:
-            return known
-        async with self._lock:
-            if key not in self._seats:
-                if len(self._seats) >= SEATS_MAX:  # the oldest finds or begins another session
-                    del self._seats[next(iter(self._seats))]
-                self._seats[key] = Seat(await self._calls.run(partial(self._begin, key, caller)), caller)
-            return self._seats[key]
+        mine = self._seats.setdefault(key[0], {})
+        if key not in mine:
+            async with self._lock:
+                if key not in mine:
+                    mine[key] = Seat(await self._calls.run(partial(self._begin, key, caller)), caller)
+        mine[key] = seat = mine.pop(key)
+        if len(mine) > OF_ONE_MAX:
+            del mine[next(iter(mine))]
+        return seat
 
     def profile(self, context: Context) -> str:
         request = _request(context)
         return request.query_params.get("profile", PROFILE_OF[caller_of(request).role])
 
+    async def gone(self, context: Context) -> bool:
+        return await _request(context).is_disconnected()
+
     def leave(self, context: Context, seat: Seat) -> str:
         key = _key(context)
-        if self._seats.get(key) is seat:
-            del self._seats[key]
+        mine = self._seats.get(key[0], {})
+        if mine.get(key) is seat:
+            del mine[key]
         return SHOW_ANOTHER if key[1] == "shown" else CALL_AGAIN
 
     def _begin(self, key: tuple[str, ...], caller: Caller) -> Coordinator:
@@ -67,12 +75,22 @@ class Seats:
                 error.hint = SHOW_ANOTHER
                 raise
         mark = f"mcp {token} {how} {who}"
-        if how == "client":
-            for session in board.list_sessions(of_agent=caller.agent):
-                if session.live and session.stream == mark:
-                    return board.acting(agent=caller.agent, session=session.id)
+        if how == "client" and (found := self._of_before(caller.agent, mark)) is not None:
+            return board.acting(agent=caller.agent, session=found)
         begun = board.register(name=caller.agent, kind=caller.kind, stream=mark)
         return board.acting(agent=caller.agent, session=begun.id)
+
+    def _of_before(self, agent: str, mark: str) -> str | None:
+        """The live session that an earlier process, or an earlier seat, began for a client."""
+        after: str | None = None
+        while True:
+            found = self._calls.board.list_sessions(of_agent=agent, after=after, limit=LOOKED_AT)
+            for session in found:
+                if session.live and session.stream == mark:
+                    return session.id
+            if len(found) < LOOKED_AT:
+                return None
+            after = found[-1].id
 
 
 def _request(context: Context) -> Request:

@@ -43,7 +43,8 @@ def serve(
     folder: Path | None,
     tell: Callable[[Serving], None],
 ) -> None:
-    """Serve until a signal comes. Beyond this machine only where somebody has a token, under the names given.
+    """Serve until a signal comes. Beyond this machine only where somebody has a token, under the names given, as also
+    behind a proxy.
 
     In `folder` the sign-ins of a port that was asked for outlast the process.
     """
@@ -54,7 +55,7 @@ def serve(
             hint="make one first: coordinate token create NAME --role worker",
             field="host",
         )
-    if not local and not names:
+    if not names and (https or not local):
         raise InvalidInput(
             "say under which names the server is reached", hint="--name HOST:PORT, as clients write it", field="name"
         )

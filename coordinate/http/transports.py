@@ -33,9 +33,12 @@ class Shares:
             mine[shown] = None
 
         async def noted(message: Message) -> None:
-            if message["type"] == "http.response.start" and shown is None and message["status"] < 400:
+            if message["type"] == "http.response.start":
+                ended = message["status"] == 404 or (scope["method"] == "DELETE" and message["status"] < 400)
+                if shown is not None and ended:
+                    mine.pop(shown, None)
                 begun = Headers(raw=message["headers"]).get(MCP_SESSION_ID_HEADER)
-                if begun is not None:
+                if shown is None and begun is not None and message["status"] < 400:
                     mine[begun] = None
             await send(message)
 

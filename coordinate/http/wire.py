@@ -1,8 +1,8 @@
-"""The server's connections: how many there are, and how long one may take to say what it wants.
+"""The server's connections: how many there are, and how long one may take to say what it wants and to hear the answer.
 
-Whoever connects and says nothing, or a letter now and then, holds a file of the process without having shown a token.
-So a request has to arrive in time, and where there is no room left, the oldest of those that have not said what they
-want makes room for the next.
+Whoever connects and says nothing, or a letter now and then, or never reads what they asked for, holds a file of the
+process without having shown a token. So a request has to arrive in time, an answer has to be read, and where there is
+no room left, the oldest of those that have not said what they want makes room for the next.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import resource
+import socket
 import time
 from contextlib import suppress
 from typing import Any, ClassVar
@@ -22,32 +23,56 @@ CONNECTIONS_MAX, CONNECTIONS_LEAST = 2_000, 50
 # How many are taken in before the first of them is looked at; and files kept for these, the board and all else.
 AT_A_TIME, FILES_KEPT = 100, 200
 SAID_SECONDS = 10.0
+# For how long nothing of an answer may be read. The system keeps so much of one for each connection, and tells of what
+# was read in steps of a third of that: if it chose itself, a slow reader would look like one that has stopped.
+UNREAD_SECONDS = 30.0
+SEND_BUFFER = 128 * 1024
 
 
 class Connection(H11Protocol):
-    """One connection, whose requests arrive in time or not at all."""
+    """One connection, whose requests arrive in time or not at all, and whose answers are read."""
 
     room: ClassVar[int] = CONNECTIONS_MAX
     _arriving: ClassVar[dict[Connection, asyncio.TimerHandle]] = {}
+    _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        with suppress(OSError):  # it is gone already
+            transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         self._expect()
         if len(self.connections) > self.room:
             next(iter(self._arriving))._cut()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
+        self._look()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._look()  # what came along with one request is the beginning of the next, and no data may follow
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._wait_for_reader(self.transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._end_wait_for_reader()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forget()
+        self._end_wait_for_reader()
+        super().connection_lost(exc)
+
+    def _look(self) -> None:
+        """Whether a request has begun to arrive, and is not there yet."""
         state = self.conn.their_state
         if state is h11.SEND_BODY or (state is h11.IDLE and self.conn.trailing_data[0]):
             if self not in self._arriving:
                 self._expect()
         else:
             self._forget()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._forget()
-        super().connection_lost(exc)
 
     def _expect(self) -> None:
         self._arriving[self] = self.loop.call_later(REQUEST_SECONDS, self._late)
@@ -57,6 +82,22 @@ class Connection(H11Protocol):
             self._expect()
         else:
             self._cut()
+
+    def _wait_for_reader(self, left: int) -> None:
+        self._end_wait_for_reader()
+        self._unread = self.loop.call_later(UNREAD_SECONDS, self._heard, left)
+
+    def _heard(self, left: int) -> None:
+        now = self.transport.get_write_buffer_size()
+        if now < left:
+            self._wait_for_reader(now)
+        else:
+            self._cut()
+
+    def _end_wait_for_reader(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def _cut(self) -> None:
         self._forget()

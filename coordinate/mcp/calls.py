@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -31,6 +31,13 @@ KEPT_MAX = 1_000
 PAGE = 500
 
 
+class ClientGone(CoordinateError):
+    """Nobody is there to be told."""
+
+    code = "client_gone"
+    http_status = 499
+
+
 class Calls:
     """Performs operations for the clients of one process; to be made within its event loop."""
 
@@ -41,9 +48,12 @@ class Calls:
         # Tokens that were found to have ended while their calls waited.
         self.ended: set[int] = set()
 
-    async def run(self, work: Callable[[], R]) -> R:
-        """Do something with the board on a thread. What has begun is finished, also when the client goes away."""
-        return await to_thread.run_sync(work, limiter=self._workers)
+    async def run(self, work: Callable[[], R], *, apart: anyio.CapacityLimiter | None = None) -> R:
+        """Do something with the board on a thread. What has begun is finished, also when the client goes away.
+
+        `apart` is for those who may take no thread from the others.
+        """
+        return await to_thread.run_sync(work, limiter=apart or self._workers)
 
     async def perform(
         self,
@@ -51,8 +61,13 @@ class Calls:
         board: Coordinator,
         caller: Caller,
         arguments: Mapping[str, Any],
+        *,
+        gone: Callable[[], Awaitable[bool]] | None = None,
     ) -> Any:
-        """Perform an operation; one that may wait does it here, where it takes no thread."""
+        """Perform an operation; one that may wait does it here, where it takes no thread.
+
+        `gone` tells whether the client went away: that ends a wait, which would take what nobody is told of.
+        """
         wait = _wait_of(operation, arguments)
         if not wait:
             return await self.run(partial(operation.call, board, caller, arguments))
@@ -74,6 +89,8 @@ class Calls:
                     await seen.wait()
                 if caller.token in self.ended:
                     raise NotAuthenticated("the token has ended", hint="ask for another")
+                if gone is not None and await gone():
+                    raise ClientGone("the client went away while it waited")
 
 
 class Feed:

@@ -1,7 +1,8 @@
 """An answer that fits: a client reads all that it is given, and refuses or cuts what is much longer.
 
-First go fields that hold nothing and the ends of long texts; then, of what a list holds, all but what each entry is
-known by and what a later call shows: ids, handles, revisions; at last the ends of the lists.
+First go fields that hold nothing and the ends of long texts, but payloads of events before what was said with them;
+then, of what a list holds, all but what each entry is known by and what a later call shows: ids, handles, revisions; at
+last the ends of the lists.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any
 
-TEXT_LENGTHS = (40_000, 10_000, 2_000, 500, 100)
+TEXT_LENGTHS, SHORT_LENGTHS = (40_000, 10_000, 2_000), (2_000, 500, 100)
 LIST_LENGTHS = (500, 200, 100, 50, 20, 10, 1)
 # What an entry of a list is known by, what a call about it shows, and how it stands.
 KNOWN_BY = {
@@ -54,6 +55,9 @@ def _ever_shorter(value: Any) -> Iterator[tuple[Any, str]]:
     value = _without(value, lambda item: item in ("", [], {}, None))
     yield value, ""
     for most in TEXT_LENGTHS:
+        yield _cut(value, most), ""
+    value = _without_payloads(value)
+    for most in SHORT_LENGTHS:
         shown = _cut(value, most)
         yield shown, ""
     for names in (KNOWN_BY | WORDS, KNOWN_BY):
@@ -69,6 +73,15 @@ def _without(value: Any, empty: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without(item, empty) for key, item in value.items() if not empty(item)}
     return [_without(item, empty) for item in value] if isinstance(value, list) else value
+
+
+def _without_payloads(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: f"… [{length(item)} characters]" if key == "payload" else _without_payloads(item)
+            for key, item in value.items()
+        }
+    return [_without_payloads(item) for item in value] if isinstance(value, list) else value
 
 
 def _cut(value: Any, most: int) -> Any:

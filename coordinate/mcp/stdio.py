@@ -83,6 +83,9 @@ class Alone:
     def profile(self, context: Context) -> str:
         return self._profile
 
+    async def gone(self, context: Context) -> bool:
+        return False  # the process ends with it
+
     def leave(self, context: Context, seat: Seat) -> str:
         if self._seat is seat:
             self._seat = self._shown = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import random
@@ -22,19 +23,23 @@ from urllib.parse import urlencode
 
 import anyio
 import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
 
 import coordinate
 from coordinate import Coordinator
-from coordinate.http import transports
+from coordinate.http import gate, seats, transports, wire
 from coordinate.http.api import document
 from coordinate.http.app import Application
 from coordinate.http.gate import Rules, names_of
 from coordinate.http.signins import OF_ONE_MAX, SignIns
+from coordinate.mcp import calls
 from coordinate.operations import operations
+from coordinate.records import Token
 from tests.clock import age
 from tests.doors.client import ERAS, Agent, Refused, over_http, run
 from tests.doors.command import Command
-from tests.doors.server import Server, serving, within
+from tests.doors.server import Reply, Server, serving, within
 from tests.tables import connect, dump, is_postgres
 from tests.tables import run as run_on
 
@@ -288,6 +293,9 @@ def test_bodies_and_rates_have_their_limits(board: Coordinator, board_url: str, 
         for path in ("/", "/enter?key=no"):
             assert Counter(server("GET", path, token="no").status for _ in range(20))[429] > 0
         assert server("GET", "/", token=server.secrets["reviewer"]).status == 200
+        heavy = [server("POST", "/api/dispatch", b" " * 4_000_000, token=server.secrets["manager"]) for _ in range(2)]
+        assert [each.status for each in heavy] == [400, 429], "what takes long to read counts as many"
+        assert int(heavy[1].headers["retry-after"]) > 1
         assert server.sign_in(server.secrets["human"]), "whoever shows a token is not kept out by others who have none"
 
 
@@ -334,12 +342,64 @@ def test_who_connects_and_says_nothing_takes_nobodys_place(
     assert len(capfd.readouterr().err) < 5_000
 
 
+def test_who_sends_half_a_request_behind_another_or_reads_no_answer_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither takes a place for ever; who reads slowly, but does, is served to the end."""
+    monkeypatch.setattr(wire, "REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr(wire, "UNREAD_SECONDS", 0.5)
+    monkeypatch.setattr(wire, "SEND_BUFFER", 8_192)
+
+    async def big(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "POST":
+            await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"x" * 3_000_000 if scope["path"] == "/big" else b""})
+
+    listening = socket.create_server(("127.0.0.1", 0))
+    asked = uvicorn.Config(big, http=wire.Connection, lifespan="off", log_config=None, timeout_keep_alive=60)
+    server = uvicorn.Server(asked)
+    running = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    running.start()
+
+    def line(said: str) -> socket.socket:
+        made = socket.socket()
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        made.settimeout(20)
+        made.connect(listening.getsockname())
+        made.sendall(said.encode())
+        return made
+
+    get = "GET {} HTTP/1.1\r\nHost: h\r\n\r\n"
+    half = line(get.format("/") + "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n")
+    deaf, slow = line(get.format("/big")), line(get.format("/big"))
+    came = 0
+    for _ in range(10):
+        came += len(slow.recv(60_000))
+        time.sleep(0.1)
+    while came < 3_000_000:
+        more = len(slow.recv(1_000_000))
+        assert more, came
+        came += more
+    with suppress(ConnectionResetError):
+        while half.recv(1_000):
+            pass
+    heard = 0
+    with suppress(ConnectionResetError):
+        while more := len(deaf.recv(1_000_000)):
+            heard += more
+    assert heard < 3_000_000
+    server.should_exit = True
+    for each in (half, deaf, slow):
+        each.close()
+    running.join(20)
+
+
 def test_beyond_this_machine_it_needs_tokens_and_a_name(tmp_path: Path, sqlite_template: Path) -> None:
     """IF-09."""
     url = str(shutil.copy(sqlite_template, tmp_path / "board.db"))
     command = Command(url, tmp_path)
     anywhere = ("serve", "--host", "0.0.0.0", "--port", "0")
     assert command(*anywhere).error["field"] == "host"
+    assert command("serve", "--https", "--port", "0").error["field"] == "name"
     with coordinate.connect(url, agent="alice") as board:
         board.create_token(name="bob", role="worker")
         assert command(*anywhere).error["field"] == "name"
@@ -575,8 +635,55 @@ def test_a_token_that_begins_one_session_after_another_ends_its_own(
             third = await begin(mine)
             assert [await lives(mine, each) for each in (first, second, third, others)] == [True, False, True, False]
             assert await lives(other, others)
+            for _ in range(3):  # those that their clients ended are none of them
+                shown = {"token": other, "Accept": BOTH, "Mcp-Session-Id": await begin(other)}
+                assert (await server("DELETE", "/mcp", **shown)).status == 200
+            assert await lives(other, others)
 
     anyio.run(crowd)
+
+
+@ON_A_FILE
+def test_a_client_finds_its_session_again_however_many_others_there_are(
+    board: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own token's take its seat at most, and then those that were heard of since."""
+    monkeypatch.setattr(seats, "OF_ONE_MAX", 2)
+    monkeypatch.setattr(seats, "LOOKED_AT", 2)
+    mine, other = (board.create_token(name=name, role="worker").secret for name in ("alice", "bob"))
+    version = "2026-07-28"
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": version,
+        "io.modelcontextprotocol/clientInfo": {"name": "c", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+
+    async def crowd() -> None:
+        async with within(Application(board, Rules(frozenset({"here"})))) as server:
+
+            async def call(secret: str, client: str, **transport: str) -> str:
+                params: dict[str, Any] = {"name": "emit_event", "arguments": {"event_type": f"by.{client}"}}
+                shown = {"token": secret, "Accept": BOTH, **transport}
+                if not transport:
+                    shown |= {"Coordinate-Client": client, "MCP-Protocol-Version": version}
+                    shown |= {"Mcp-Method": "tools/call", "Mcp-Name": "emit_event"}
+                    params["_meta"] = meta
+                body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+                assert (await server("POST", "/mcp", body, **shown)).status == 200
+                return client
+
+            me = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+            body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": me}
+            begun = (await server("POST", "/mcp", body, token=other, Accept=BOTH)).headers["mcp-session-id"]
+            for client in ("desk", "one", "two", "three", "four", "desk"):
+                await call(other, "kept", **{"Mcp-Session-Id": begun})
+                await call(mine, client)
+            await call(other, "kept", **{"Mcp-Session-Id": begun})
+
+    anyio.run(crowd)
+    streams = Counter(each.stream.split()[-1] for each in board.list_sessions(of_agent="alice"))
+    assert streams == Counter(["desk", "one", "two", "three", "four"])
+    assert len(board.list_sessions(of_agent="bob")) == 1
 
 
 # --- the log as it grows ----------------------------------------------------------------------------------------------
@@ -709,6 +816,84 @@ def test_what_is_under_way_ends_with_token_and_sign_in_and_what_does_not_arrive_
     for line in late:
         with line, suppress(ConnectionResetError):
             assert line.recv(1) == b""
+
+
+@ON_A_FILE
+def test_a_wait_takes_nothing_for_a_client_that_went_away(server: Server, board: Coordinator) -> None:
+    """Nobody would be told of it, and it were held for nobody until its time is over."""
+    token, at = server.secrets["worker"], server.host.rpartition(":")[2]
+    me = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": me}
+    begun = server("POST", "/mcp", body, token=token, Accept=BOTH).headers["mcp-session-id"]
+    shown = {"Host": server.host, "Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    shown |= {"Accept": BOTH, "Mcp-Session-Id": begun}
+    for path, role in (("/api/claim_next", "a"), ("/mcp", "b")):
+        arguments = {"role": role, "wait": 30}
+        call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "claim_next_task"}}
+        asked = arguments if role == "a" else call | {"params": {"name": "claim_next_task", "arguments": arguments}}
+        line = http.client.HTTPConnection("127.0.0.1", int(at))
+        line.request("POST", path, json.dumps(asked), shown)
+        time.sleep(0.5)
+        line.close()
+        board.dispatch(title="T", role=role)
+    time.sleep(1)
+    assert board.stats().by_status == {"TODO": 2}
+    assert server.api("claim_next", role="a", wait=5).json["handle"] == "TASK-1@1"
+
+
+@ON_A_FILE
+def test_a_token_that_a_restore_brought_back_may_wait_again_and_strangers_wait_for_each_other(
+    board: Coordinator, board_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And who is cut off by the end of the server is told so, as whoever reads JSON can read it."""
+    monkeypatch.setattr(gate, "RECHECK_SECONDS", 0.1)
+    monkeypatch.setattr(calls, "LOOK_SECONDS", 0.2)
+    made, known = board.create_token(name="alice", role="worker"), board.create_token(name="bob", role="worker").secret
+    slow, authenticate = threading.Event(), Coordinator.authenticate
+
+    def look_up(self: Coordinator, *, secret: str) -> Token:
+        if secret == "wrong":
+            slow.wait(20)
+        return authenticate(self, secret=secret)
+
+    monkeypatch.setattr(Coordinator, "authenticate", look_up)
+
+    async def ask() -> None:
+        async with (
+            within(Application(board, Rules(frozenset({"here"}), "https"))) as server,
+            anyio.create_task_group() as tasks,
+        ):
+            answered: list[Reply] = []
+
+            async def wait(secret: str, seconds: float) -> None:
+                answered.append(await server("POST", "/api/wait_for", {"wait": seconds}, token=secret))
+
+            tasks.start_soon(wait, made.secret, 20)
+            await anyio.sleep(0.2)
+            board.revoke_token(token=made.token.id)
+            with anyio.fail_after(20):
+                while not answered:
+                    await anyio.sleep(0.05)
+            run_on(board_url, "UPDATE tokens SET revoked_at = NULL")
+            await wait(made.secret, 0.5)
+            assert [each.status for each in answered] == [401, 200]
+
+            assert (await server("GET", "/", token=known)).status == 200
+            for _ in range(20):
+                tasks.start_soon(wait, "wrong", 0)
+            await anyio.sleep(0.1)
+            with anyio.fail_after(10):
+                assert (await server("GET", "/", token=known)).status == 200
+            slow.set()
+
+            assert (await server("GET", "/tasks/", token=known)).headers["location"].startswith("https://")
+            last = asyncio.ensure_future(server("POST", "/api/wait_for", {"wait": 20}, token=known))
+            await anyio.sleep(0.2)
+            last.cancel()
+            reply = await last
+            assert (reply.status, reply.json["code"]) == (503, "busy")
+
+    anyio.run(ask)
 
 
 @ON_A_FILE
