@@ -22,6 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql
 
+from coordinate.db.dialect import CHANNEL
 from coordinate.db.portable import (
     BIGINT,
     JSON_OBJECT,
@@ -125,8 +126,7 @@ add(
 
 def woken(topic: ColumnElement[Any]) -> ColumnElement[bool]:
     """Wake whoever waits for a topic, once this commits. A hint only: every wait also looks by itself."""
-    channel = literal_column("'coordinate_' || current_schema()", Text())
-    return func.pg_notify(channel, topic).is_(None)
+    return func.pg_notify(literal_column(CHANNEL, Text()), topic).is_(None)
 
 
 add("announce", "Wake whoever waits.", select(woken(given_text("topic")).label("woken")), only="postgresql")

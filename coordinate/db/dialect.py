@@ -630,6 +630,9 @@ _WAIT = ", set_config('lock_timeout', '{}', true)"
 # it would plan anew each time, and on a large board compile machine code for what is then a single row.
 _PLAN_ONCE = ", set_config('plan_cache_mode', 'force_generic_plan', true), set_config('jit', 'off', true)"
 _LOCK_SECONDS_MAX = 5.0
+# Where those who wait listen. It may have 63 bytes, as the schema's name may, which is part of it where it has room.
+_HOME = "current_schema()"
+CHANNEL = f"'coordinate_' || CASE WHEN octet_length({_HOME}) > 52 THEN md5({_HOME}) ELSE {_HOME} END"
 # Settings that change how values are written and read: what the server must say they are, and what sees to it.
 _SESSION = (
     ("DateStyle", "ISO", "SET datestyle = 'ISO'"),
@@ -1113,7 +1116,7 @@ class Postgres:
                 if pid == os.getpid() and not connection.closed:
                     return connection
         connection = self.connect()
-        asked = "SELECT quote_ident('coordinate_' || current_schema()), pg_backend_pid()"
+        asked = f"SELECT quote_ident({CHANNEL}), pg_backend_pid()"
         channel, server = connection.execute(asked).fetchone()
         if server == connection.info.backend_pid:  # else a session of a pooler's would listen, for others and for ever
             connection.execute(f"LISTEN {channel}")

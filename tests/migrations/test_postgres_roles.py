@@ -17,6 +17,7 @@ import coordinate
 from coordinate import errors
 from coordinate.db import doctor, migrate
 from coordinate.db.compiled import Library
+from coordinate.db.dialect import Postgres
 from coordinate.db.env import LOCK_SECONDS
 from coordinate.db.knowledge import HEAD
 from coordinate.db.schema import metadata
@@ -276,6 +277,16 @@ def test_what_others_named_like_an_index_of_ours_is_never_dropped(home: str, lef
 
 
 # --- PG-15: schemas ---------------------------------------------------------------------------------------------------
+
+
+def test_a_schema_may_have_as_long_a_name_as_the_server_allows(postgres: Server) -> None:
+    """Whoever waits is woken by a name that has the schema's in it, and no more room than that."""
+    with postgres.schema("long_" + "ü" * 29) as url, coordinate.connect(url, agent="a", create=True) as c:
+        engine = c.database.engine
+        assert isinstance(engine, Postgres)
+        with engine._listener() as listening:
+            c.dispatch(title="T", role="worker")
+            assert [told.payload for told in listening.notifies(timeout=30, stop_after=1)] == ["ready"]
 
 
 @pytest.mark.parametrize("schema", ["coord", "team-b", 'Team "B"'])

@@ -65,7 +65,8 @@ SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/edges', 0)) 
 -- why: Wake whoever waits.
 -- takes: topic text
 -- gives: woken boolean
-SELECT pg_notify('coordinate_' || current_schema(), :topic) IS NULL AS woken;
+SELECT pg_notify('coordinate_' || CASE WHEN octet_length(current_schema()) > 52 THEN md5(current_schema()) ELSE
+    current_schema() END, :topic) IS NULL AS woken;
 
 -- name: counter_take
 -- why: Mint `count` numbers of a kind; the answer is the last of them. The row stays locked until the transaction ends.
@@ -2381,7 +2382,8 @@ freed AS
 WHERE tasks.id = ANY (ARRAY(SELECT turned.id
 FROM turned))
 RETURNING tasks.id, tasks.status, tasks.unmet_dependencies, tasks.parked)
-SELECT pg_notify('coordinate_' || current_schema(), 'ready') IS NULL AS woken
+SELECT pg_notify('coordinate_' || CASE WHEN octet_length(current_schema()) > 52 THEN md5(current_schema()) ELSE
+    current_schema() END, 'ready') IS NULL AS woken
 FROM freed
 WHERE freed.status = 'TODO' AND freed.unmet_dependencies = 0 AND freed.parked = ''
 
@@ -2525,8 +2527,9 @@ WITH told AS
 INSERT INTO events (created_at, event_type, payload, ttl_seconds, project, agent, ref, message, folded) VALUES ((SELECT
     date_trunc('milliseconds', clock_timestamp())), :event_type, CAST(:payload AS JSON), :ttl_seconds, :project, :agent,
     :ref, :message, :folded)
-RETURNING CASE WHEN (CAST(:topic AS TEXT) IS NOT NULL) THEN pg_notify('coordinate_' || current_schema(), CAST(:topic AS
-    TEXT)) IS NULL ELSE NULL END AS woken;
+RETURNING CASE WHEN (CAST(:topic AS TEXT) IS NOT NULL) THEN pg_notify('coordinate_' || CASE WHEN
+    octet_length(current_schema()) > 52 THEN md5(current_schema()) ELSE current_schema() END, CAST(:topic AS TEXT)) IS
+    NULL ELSE NULL END AS woken;
 
 -- name: note_told
 -- why: The same with a note.
@@ -2543,8 +2546,9 @@ noted AS
 INSERT INTO events (created_at, event_type, payload, ttl_seconds, project, agent, ref, message, folded) VALUES ((SELECT
     date_trunc('milliseconds', clock_timestamp())), :event_type, CAST(:payload AS JSON), :ttl_seconds, :project, :agent,
     :ref, :message, :folded)
-RETURNING CASE WHEN (CAST(:topic AS TEXT) IS NOT NULL) THEN pg_notify('coordinate_' || current_schema(), CAST(:topic AS
-    TEXT)) IS NULL ELSE NULL END AS woken;
+RETURNING CASE WHEN (CAST(:topic AS TEXT) IS NOT NULL) THEN pg_notify('coordinate_' || CASE WHEN
+    octet_length(current_schema()) > 52 THEN md5(current_schema()) ELSE current_schema() END, CAST(:topic AS TEXT)) IS
+    NULL ELSE NULL END AS woken;
 
 -- name: claim_told
 -- why: The same with the attempt that a claim opens.
@@ -2560,8 +2564,9 @@ opened AS
 INSERT INTO events (created_at, event_type, payload, ttl_seconds, project, agent, ref, message, folded) VALUES ((SELECT
     date_trunc('milliseconds', clock_timestamp())), :event_type, CAST(:payload AS JSON), :ttl_seconds, :project, :agent,
     :ref, :message, :folded)
-RETURNING CASE WHEN (CAST(:topic AS TEXT) IS NOT NULL) THEN pg_notify('coordinate_' || current_schema(), CAST(:topic AS
-    TEXT)) IS NULL ELSE NULL END AS woken;
+RETURNING CASE WHEN (CAST(:topic AS TEXT) IS NOT NULL) THEN pg_notify('coordinate_' || CASE WHEN
+    octet_length(current_schema()) > 52 THEN md5(current_schema()) ELSE current_schema() END, CAST(:topic AS TEXT)) IS
+    NULL ELSE NULL END AS woken;
 
 -- name: leave_told
 -- why: The same with the attempt that its holder ends.
@@ -2578,8 +2583,9 @@ RETURNING attempts.attempt, attempts.agent, attempts.session_id)
 INSERT INTO events (created_at, event_type, payload, ttl_seconds, project, agent, ref, message, folded) VALUES ((SELECT
     date_trunc('milliseconds', clock_timestamp())), :event_type, CAST(:payload AS JSON), :ttl_seconds, :project, :agent,
     :ref, :message, :folded)
-RETURNING CASE WHEN (CAST(:topic AS TEXT) IS NOT NULL) THEN pg_notify('coordinate_' || current_schema(), CAST(:topic AS
-    TEXT)) IS NULL ELSE NULL END AS woken;
+RETURNING CASE WHEN (CAST(:topic AS TEXT) IS NOT NULL) THEN pg_notify('coordinate_' || CASE WHEN
+    octet_length(current_schema()) > 52 THEN md5(current_schema()) ELSE current_schema() END, CAST(:topic AS TEXT)) IS
+    NULL ELSE NULL END AS woken;
 
 -- name: history_of
 -- why: The newest history of a task; `before` pages back.
