@@ -61,6 +61,8 @@ LOOK_SECONDS = 2.0
 SCOPE_SECONDS = 1.0
 # A session in one process looks at most this often whether a sign of life or a renewal is due.
 SIGN_SECONDS = 1.0
+# How long whoever shows a token waits for a note of its use, which may be left out.
+NOTE_SECONDS = 0.5
 
 
 class _Shown:
@@ -574,8 +576,10 @@ class Coordinator:
         """Whose secret it is, for a door that lets clients in. Raises `NotAuthenticated`; its use is noted."""
         found, due = self._perform_only(lambda tx: tokens.who(tx, secret=secret), writes=False)
         if due:
-            with suppress(errors.CoordinateError):  # a client gets in, also while the board is busy
-                self._perform_only(lambda tx: tokens.note_use(tx, token=found.id), writes=True, patience=0.0)
+            with suppress(errors.CoordinateError):  # a client gets in at once, also while the board is busy
+                self._perform_only(
+                    lambda tx: tokens.note_use(tx, token=found.id), writes=True, patience=0.0, hurry=NOTE_SECONDS
+                )
         return found
 
     def anybody_may_enter(self) -> bool:
@@ -790,10 +794,13 @@ class Coordinator:
         *,
         writes: bool,
         patience: float = RETRY_SECONDS,
+        hurry: float = math.inf,
         at_once: tuple[type[errors.CoordinateError], ...] = (),
     ) -> R:
         try:
-            answer, committed = self.database.perform(work, writes=writes, patience=patience, at_once=at_once)
+            answer, committed = self.database.perform(
+                work, writes=writes, patience=patience, hurry=hurry, at_once=at_once
+            )
         except errors.CoordinateError as refused:
             self._tell(refused.kept_events)
             raise

@@ -83,6 +83,9 @@ class Engine(Protocol):
     def connect(self) -> Any: ...
     def close(self, connection: Any) -> None: ...
     def usable(self, connection: Any) -> bool: ...
+    def hurry(self, connection: Any, seconds: float) -> None:
+        """Let the next transaction wait for a file's lock so long at most, if the engine has more patience."""
+
     def begin(self, connection: Any, *, writes: bool) -> None: ...
     def leave(self) -> None:
         """After the end of a transaction that wrote, or of the try to begin one: let the next one in."""
@@ -205,6 +208,7 @@ class _Connection(sqlite3.Connection):
     """One that remembers how it was set up, so that it is told only what changes."""
 
     wal = False
+    hurry = math.inf
     file: tuple[int, int] | None = None
     _patience = -1.0
     _scratch = "DEFAULT"
@@ -347,6 +351,9 @@ class SQLite:
     def usable(self, connection: sqlite3.Connection) -> bool:
         return not connection.in_transaction
 
+    def hurry(self, connection: _Connection, seconds: float) -> None:
+        connection.hurry = seconds
+
     def begin(self, connection: _Connection, *, writes: bool) -> None:
         if writes:
             self._begin_write(connection)
@@ -362,6 +369,7 @@ class SQLite:
         Without a gate who has waited longer looks more often.
         """
         started, pause = time.monotonic(), 0.0001
+        patience = min(self.patience, connection.hurry)
         if not self.gate.goes_on:
             self.gate.enter()
         connection.be_patient(0)
@@ -369,12 +377,12 @@ class SQLite:
         connection.keep_scratch("MEMORY")
         try:
             while True:
-                first = self.gate.wait(started + self.patience - time.monotonic())
+                first = self.gate.wait(started + patience - time.monotonic())
                 try:
                     connection.execute("BEGIN IMMEDIATE")
                 except sqlite3.OperationalError as error:
                     waited = time.monotonic() - started
-                    if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or waited >= self.patience:
+                    if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or waited >= patience:
                         raise
                 else:
                     return
@@ -919,6 +927,9 @@ class Postgres:
     def usable(self, connection: Any) -> bool:
         # 0 is libpq's IDLE: connected and in no transaction.
         return not connection.closed and connection.info.transaction_status == 0
+
+    def hurry(self, connection: Any, seconds: float) -> None:
+        pass  # a lock of rows is waited for a few seconds only
 
     def begin(self, connection: Any, *, writes: bool) -> None:
         if writes and (refused := self.read_only_by_default(connection)):

@@ -7,6 +7,7 @@ are appended by the last statement before the commit, so that their order follow
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -297,14 +298,15 @@ class Database:
         *,
         writes: bool,
         patience: float = RETRY_SECONDS,
+        hurry: float = math.inf,
         at_once: tuple[type[errors.CoordinateError], ...] = (),
     ) -> tuple[R, list[dict[str, Any]]]:
         """Run `work` in one transaction; returns its answer and the events that were committed with it.
 
         What the database calls a serialization failure, a deadlock or a lost connection is tried again, with jitter,
-        for up to `patience` seconds, for a lock no longer than the board's own; a connection lost during a commit is
-        not (`OutcomeUnknown`), nor an error that is to be told `at_once`. `work` may therefore run several times, but
-        is committed at most once.
+        for up to `patience` seconds, for a lock no longer than the board's own, or `hurry` seconds for that of a file;
+        a connection lost during a commit is not (`OutcomeUnknown`), nor an error that is to be told `at_once`. `work`
+        may therefore run several times, but is committed at most once.
         """
         started = time.monotonic()
         pause = 0.005
@@ -312,9 +314,9 @@ class Database:
             try:
                 with self._at_work:
                     if writes and self._line is not None:
-                        call = self._line.perform(work, self._transact)
+                        call = self._line.perform(work, partial(self._transact, hurry=hurry), hurry)
                     else:
-                        call = self._perform_alone(work, writes)
+                        call = self._perform_alone(work, writes, hurry)
             except Interrupted as interrupted:
                 self._reached = self._reached or interrupted.reached
                 most = min(patience if self._reached else FIRST_RETRY_SECONDS, patience, interrupted.seconds_max)
@@ -329,20 +331,21 @@ class Database:
             rest(pause)
             pause = min(pause * 2, 1.0)
 
-    def _perform_alone(self, work: Callable[[Tx], R], writes: bool) -> Call:
+    def _perform_alone(self, work: Callable[[Tx], R], writes: bool, hurry: float) -> Call:
         call = Call(work)
-        self._transact(lambda: [call], writes=writes)
+        self._transact(lambda: [call], writes=writes, hurry=hurry)
         if call.error is not None:
             raise call.error
         return call
 
-    def _transact(self, take: Callable[[], Sequence[Call]], *, writes: bool = True) -> None:
+    def _transact(self, take: Callable[[], Sequence[Call]], *, writes: bool = True, hurry: float) -> None:
         """One transaction for the calls that `take` gives once it has begun; see `group.Line`."""
         connection, stamp = self._take()
         engine = self.engine
         calls: Sequence[Call] = ()
         committing = healthy = False
         try:
+            engine.hurry(connection, hurry)
             engine.begin(connection, writes=writes)
             stamp = self._check_schema(connection, stamp)
             calls = take()
@@ -526,6 +529,7 @@ class Borrowed(Database):
         *,
         writes: bool,
         patience: float = RETRY_SECONDS,
+        hurry: float = math.inf,
         at_once: tuple[type[errors.CoordinateError], ...] = (),
     ) -> tuple[R, list[dict[str, Any]]]:
         with self.engine.plain_rows(self._connection):

@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from coordinate.errors import Busy, CoordinateError, OutcomeUnknown
@@ -86,7 +87,7 @@ class Line:
         self._leader: _Waiting | None = None
         self._calls: dict[int, _Waiting] = {}  # of each thread its one
 
-    def perform(self, work: Callable[[Any], Any], transact: Transact) -> Call:
+    def perform(self, work: Callable[[Any], Any], transact: Transact, hurry: float = inf) -> Call:
         """Have it done by whoever leads. Raises what it raised; `Busy` when its turn did not come in time."""
         call = _Waiting(work)
         try:
@@ -102,7 +103,7 @@ class Line:
                     raise self._busy()
                 if self._leader is call:
                     self._lead(call, transact)
-                elif not call.turn.acquire(timeout=self._patience):
+                elif not call.turn.acquire(timeout=min(self._patience, hurry)):
                     self._give_up(call)
         finally:
             self._leave(call)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
+import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+import coordinate
 from coordinate import Coordinator, errors
 from tests.clock import age
 from tests.doors.command import Command
@@ -62,6 +66,26 @@ def test_the_last_use_is_noted_once_a_minute(board: Coordinator, board_url: str)
     age(board_url, 61)
     board.authenticate(secret=secret)
     assert board.list_tokens()[0].last_used_at > first  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_whoever_shows_a_token_gets_in_while_somebody_has_the_write_lock(
+    engine: str, board_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guard: that the use is noted is not worth the wait; all pages and readers of a server would stand still."""
+    monkeypatch.setenv("COORDINATE_BUSY_SECONDS", "3000")
+    got: list[str] = []
+    with coordinate.connect(board_url, agent="alice") as c:
+        secret = c.create_token(name="bob", role="worker").secret
+        with closing(sqlite3.connect(board_url, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            client = threading.Thread(target=lambda: got.append(c.authenticate(secret=secret).agent))
+            client.start()
+            client.join(20)
+            told = list(got)
+            other.execute("ROLLBACK")
+        client.join()
+    assert told == ["bob"]
 
 
 def test_a_name_is_an_agent_or_a_human_and_never_both(board: Coordinator) -> None:
