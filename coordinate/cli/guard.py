@@ -12,7 +12,8 @@ import os
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -206,21 +207,22 @@ def _patterns(top: str, name: str) -> list[str]:
     A backslash in its name reads as a separator where a scope is claimed, so that is asked for too.
     """
     readings = []
-    for each in _names(Path(top), name):
+    for root in _roots(top):
+        each = os.path.relpath(os.path.join(top, name), root)  # noqa: PTH118 - it is text
         readings.append(as_pattern(each))
         if "\\" in each:
             readings.append(as_pattern(os.path.normpath(each.replace("\\", "/")).lstrip("/")))
     return [_short(each) for each in readings if each.split("/")[0] not in ("", "..")]
 
 
-def _names(top: Path, name: str) -> Iterator[str]:
-    """What a file is called in its checkout, and in those around it that share its board: whoever claimed it may have
-    stood there, as with a submodule."""
-    yield name
-    around = top
-    while not _has_board(around) and (outer := root_of(around.parent)) not in (None, around):
-        yield os.path.relpath(top / name, outer)
-        around = outer
+@cache
+def _roots(top: str) -> list[Path]:
+    """A checkout, and those around it that share its board: whoever claimed a file of a submodule may have stood there,
+    and called it otherwise."""
+    roots = [Path(top)]
+    while not _has_board(roots[-1]) and (outer := root_of(roots[-1].parent)) not in (None, roots[-1]):
+        roots.append(outer)
+    return roots
 
 
 def _has_board(top: Path) -> bool:
