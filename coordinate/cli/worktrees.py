@@ -91,7 +91,7 @@ def adopt(call: Call, task: str, force: bool) -> None:
     with call.board() as board:
         found = board.worktree_of(task=task)
         unsaved = _said(_uncommitted(found)) if found else ""
-        call.show(board.adopt_worktree(task=task, unsaved=unsaved, force=force))
+        call.show(board.adopt_worktree(task=task, unsaved=unsaved, force=force, looked_at=found.id if found else 0))
 
 
 @command("show", example="coordinate worktree show TASK-12")
@@ -123,10 +123,9 @@ def list_worktrees(call: Call, closed: bool, **wanted: Any) -> None:
 def _close(call: Call, task: str, base: str | None, reason: str | None, *, aborted: bool, force: bool) -> None:
     with call.board() as board:
         found = board.worktree_of(task=task)
-        unsaved = _unsaved(found, base) if found else ""
-        call.show(
-            board.close_worktree(task=task, aborted=aborted, unsaved=unsaved, force=force, **given(reason=reason))
-        )
+        unsaved, looked_at = (_unsaved(found, base), found.id) if found else ("", 0)
+        wanted = given(reason=reason, aborted=aborted, force=force)
+        call.show(board.close_worktree(task=task, unsaved=unsaved, looked_at=looked_at, **wanted))
 
 
 # --- what was said of it, against what git knows ----------------------------------------------------------------------

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from coordinate import events, inputs, leases
 from coordinate.db.engine import Row, Tx
-from coordinate.errors import Held, NotFound, UnsavedWork
+from coordinate.errors import Held, InvalidState, NotFound, UnsavedWork
 from coordinate.fleet import agents
 from coordinate.records import Applied, Worktree
 from coordinate.states import WORKTREE_CLOSED, WORKTREE_STATES
@@ -44,20 +44,22 @@ def close_worktree(
     unsaved: str = "",
     force: bool = False,
     reason: str = "",
+    looked_at: int | None = None,
     agent: str = "",
 ) -> Worktree:
     """Close a worktree as merged (or `aborted`): its scopes end, and tasks set aside on them return to the queue.
 
     While its task is held, what the task declares, or held before the worktree was opened, lasts until that hold ends.
-    `unsaved` says what would be lost (uncommitted or unmerged work), as the caller found by looking; then it is
-    refused as `UnsavedWork` unless `force`, which is recorded. Only its agent may close it, unless `force`. Raises
-    `InvalidState` while its agent holds something else that overlaps what goes back to the task's hold.
+    `unsaved` says what would be lost (uncommitted or unmerged work), as the caller found by looking at the worktree of
+    the id `looked_at` (0: none was open); then it is refused as `UnsavedWork` unless `force`, which is recorded. Only
+    its agent may close it, unless `force`. Raises `InvalidState` when another worktree is open now than was looked at,
+    and while its agent holds something else that overlaps what goes back to the task's hold.
     """
     agent = inputs.agent(agent)
     reason = inputs.text(reason, "reason", limit=inputs.REASON_MAX)
     unsaved = inputs.text(unsaved, "unsaved", limit=inputs.REASON_MAX)
     aborted, force = inputs.flag(aborted, "aborted"), inputs.flag(force, "force")
-    row, hold = _live_with_scopes(tx, task)
+    row, hold = _live_with_scopes(tx, task, looked_at)
     if row.agent != agent and not force:
         raise _foreign(row)
     if unsaved and not force:
@@ -91,17 +93,24 @@ def close_worktree(
 
 
 def adopt_worktree(
-    tx: Tx, *, task: str, unsaved: str = "", force: bool = False, agent: str = "", session: str | None = None
+    tx: Tx,
+    *,
+    task: str,
+    unsaved: str = "",
+    force: bool = False,
+    looked_at: int | None = None,
+    agent: str = "",
+    session: str | None = None,
 ) -> Worktree:
     """Go on in a worktree that another agent left open; its scopes become the caller's.
 
-    Refused as `UnsavedWork` while it holds uncommitted work, unless `force`; as `InvalidState` while its agent holds
-    something else that overlaps its scopes.
+    Refused as `UnsavedWork` while it holds uncommitted work, unless `force`; as `InvalidState` when another is open now
+    than that of the id `looked_at` (0: none was), and while its agent holds something else that overlaps its scopes.
     """
     agent, force = inputs.agent(agent), inputs.flag(force, "force")
     unsaved = inputs.text(unsaved, "unsaved", limit=inputs.REASON_MAX)
     agents.enter(tx, session=session)
-    row, _ = _live_with_scopes(tx, task)
+    row, _ = _live_with_scopes(tx, task, looked_at)
     if unsaved and not force:
         raise UnsavedWork(
             f"{row.agent}'s worktree of {row.task_id} at {row.root} holds work: {unsaved}",
@@ -172,15 +181,24 @@ def _live(tx: Tx, task: str) -> Row:
     return row
 
 
-def _live_with_scopes(tx: Tx, task: str) -> tuple[Row, Row]:
+def _live_with_scopes(tx: Tx, task: str, looked_at: int | None) -> tuple[Row, Row]:
     """The open worktree and its task, for a verb that hands its scopes on: locked in the order of all who do that."""
     task_id, _ = inputs.handle(task)
+    if looked_at is not None:
+        inputs.integer(looked_at, "looked_at", least=0, most=inputs.BIGINT_MAX)
     seen = tx.one("worktree_seen", task_id=task_id)
     if seen is not None:
         leases.lock_scopes(tx, seen.project)
     hold = tx.one("task_lock", task_id=task_id)
     row = _live(tx, task)
     assert hold is not None
+    if looked_at not in (None, row.id):
+        raise InvalidState(
+            f"{task_id} has another open worktree now than was looked at: {row.agent}'s, at {row.root}",
+            hint="look at that one: coordinate worktree show",
+            task_id=task_id,
+            root=row.root,
+        )
     return row, hold
 
 

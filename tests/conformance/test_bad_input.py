@@ -189,6 +189,7 @@ KINDS: dict[str, Kind] = {
     "by_agent": NAME.optional(),
     "not_by": NAME.optional(),
     "before": whole(0, BIGINT).optional(),
+    "looked_at": whole(0, BIGINT).optional(),
     "consumer": NAME,
     "position": Kind([*whole(0, BIGINT).bad, None, 9_999]),
     "from_start": FLAG,

@@ -143,6 +143,22 @@ def test_only_its_agent_closes_it_until_another_adopts_it(board: Coordinator, cl
     assert sorted(told) == ["worktree.aborted", "worktree.adopted", "worktree.opened", "worktree.state"]
 
 
+def test_another_worktree_than_was_looked_at_is_neither_closed_nor_adopted(
+    board: Coordinator, claim: Claim, board_url: str
+) -> None:
+    """To look with git takes seconds: one that was opened meanwhile may hold other work."""
+    open_one(board, claim)
+    seen = board.worktree_of(task="TASK-1")
+    assert seen is not None
+    board.close_worktree(task="TASK-1", aborted=True, looked_at=seen.id)
+    open_one(board, claim)
+    for call in (board.close_worktree, board.adopt_worktree):
+        for looked_at in (0, seen.id):
+            with refused(board_url, InvalidState, "another open worktree now than was looked at"):
+                call(task="TASK-1", looked_at=looked_at, force=True, agent="bob")
+    assert board.adopt_worktree(task="TASK-1", looked_at=seen.id + 1, agent="bob").agent == "bob"
+
+
 def test_closed_while_the_task_is_held_its_scopes_last_as_long_as_the_hold(
     board: Coordinator, claim: Claim, board_url: str
 ) -> None:

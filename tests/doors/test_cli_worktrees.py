@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -240,6 +241,30 @@ def test_a_hooks_environment_does_not_turn_the_look_to_another_repository(
     repository.write("new.py", at=repository.linked)
     git = {"GIT_DIR": str(repository.main / ".git"), "GIT_WORK_TREE": str(repository.main)}
     assert "uncommitted" in refused(alice("worktree", "close", "TASK-1", **git))
+
+
+@pytest.mark.parametrize("verb", ["close", "abort", "adopt"])
+def test_one_that_was_opened_while_git_looked_at_another_is_left_alone(
+    alice: Command, repository: Repository, tmp_path: Path, verb: str
+) -> None:
+    """What lies in it nobody has looked at."""
+    repository.git("worktree", "add", "-q", "-b", "other", str(tmp_path / "other"))
+    git, meanwhile = tmp_path / "first" / "git", "coordinate worktree"
+    git.parent.mkdir()
+    git.write_text(
+        f"""#!/bin/sh
+        case "$*" in *status*) [ -e '{tmp_path}/once' ] || {{
+            touch '{tmp_path}/once'
+            {meanwhile} abort TASK-1 --agent alice && {meanwhile} open TASK-1@1 --branch other --root ../other
+        }} >&2;; esac
+        exec {shutil.which("git")} "$@"
+        """
+    )
+    git.chmod(0o755)
+    path = f"{git.parent}:{tmp_path / 'bin'}:{os.environ['PATH']}"
+    answer = alice("worktree", verb, "TASK-1", "--force", PATH=path)
+    assert (answer.status, answer.error["code"]) == (2, "invalid_state")
+    assert alice("worktree", "show", "TASK-1").json["root"] == str(tmp_path / "other")
 
 
 def test_ignored_files_do_not_count(alice: Command, repository: Repository) -> None:
