@@ -110,7 +110,19 @@ def complete_batch(
             _finishable(tx, row, _readers(tx, row, agent, session))
         return complete(tx, handle=shown, review=review, agent=agent, session=session)
 
-    return claims.each_of(tx, handles, finish)
+    return claims.each_of(handles, lock=functools.partial(_lock_all, tx), finish=finish)
+
+
+def _lock_all(tx: Tx, ids: list[str]) -> None:
+    """Lock tasks that will be finished, whoever waits for them, and what was asked about them, before one changes.
+
+    Each kind in the order of its numbers: were they taken as each task is finished, two batches that free the same
+    tasks could wait for each other in a circle.
+    """
+    finished = set(ids)
+    rows = tx.where_needed("tasks_lock_along", ids=ids)
+    if asked_about := [row.ask_id for row in rows if row.ask_id is not None and row.id in finished]:
+        tx.all("asks_lock", ids=asked_about, after=0)
 
 
 def _readers(tx: Tx, task: Row | Task, agent: str, session: str | None) -> list[str]:
@@ -183,7 +195,8 @@ def approve_all(
     def one(task: str) -> Task:
         return approve(tx, task=task, override=override, agent=agent)
 
-    return review.approve_each(tx, project=project, override=override, limit=limit, agent=agent, one=one)
+    lock = functools.partial(_lock_all, tx)
+    return review.approve_each(tx, project=project, override=override, limit=limit, agent=agent, lock=lock, one=one)
 
 
 def reject(

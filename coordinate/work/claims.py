@@ -436,11 +436,12 @@ def mine(tx: Tx, *, agent: str = "", limit: int = 100) -> list[HeldTask]:
     return [HeldTask(**vars(task), claim=f"{task.id}@{task.attempt}") for task in story.tasks_of(tx, rows)]
 
 
-def each_of(tx: Tx, handles: list[str], finish: Callable[[str], Done]) -> list[Outcome]:
-    """Finish several tasks in one order, so that two batches never wait for each other in a circle."""
+def each_of(handles: list[str], *, lock: Callable[[list[str]], None], finish: Callable[[str], Done]) -> list[Outcome]:
+    """Finish several tasks, all of them locked before the first."""
     if not isinstance(handles, list | tuple) or not 1 <= len(handles) <= inputs.BATCH_MAX:
         raise InvalidInput(f"a batch takes 1 to {inputs.BATCH_MAX} handles", field="handles")
     wanted = dict.fromkeys(inputs.handle(each) for each in handles)
+    lock([task_id for task_id, _ in wanted])
     outcomes: dict[str, Outcome] = {}
     for task_id, attempt in sorted(wanted, key=lambda each: inputs.task_number(each[0])):
         shown = task_id if attempt is None else f"{task_id}@{attempt}"

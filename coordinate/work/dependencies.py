@@ -2,8 +2,11 @@
 
 Finishing a task turns its unmet edges by compare-and-set, then subtracts from each dependent what it turned, in a
 statement after the status change: a statement keeps the snapshot from before it waited, so what depends on other rows
-comes later than the lock it relies on. Adding or removing an edge takes one lock per board, holds the dependency's row
-still, and looks at its status in the next statement.
+comes later than the lock it relies on. Adding or removing an edge takes one lock per board, holds the rows of both
+tasks, and looks at them in the next statement.
+
+So that none waits for another in a circle, a task is locked before those that wait for it, and of several the older
+one first: mostly what is waited for is older.
 """
 
 from __future__ import annotations
@@ -30,11 +33,11 @@ def depend_add(tx: Tx, *, task: str, on: str, agent: str = "") -> Task:
     task_id, on_id = inputs.task_id(task), inputs.task_id(on, "on")
     agent = inputs.agent(agent)
     _refuse_finished(story.find(tx, task_id))
-    added = add_edges(tx, task_id, [on_id])
-    # It may have been finished while this waited for others who add edges.
-    row = story.find(tx, task_id, lock=True)
+    _refuse_itself(task_id, on_id)
+    _hold_both(tx, task_id, on_id)
+    row = story.find(tx, task_id)  # it may have been finished while this waited
     _refuse_finished(row)
-    if added:
+    if _add_edge(tx, task_id, on_id):
         row = _changed(tx, task_id, agent, "task.dependency_added", on_id)
     return story.task_of(tx, row)
 
@@ -44,7 +47,7 @@ def depend_remove(tx: Tx, *, task: str, on: str, agent: str = "") -> Task:
     task_id, on_id = inputs.task_id(task), inputs.task_id(on, "on")
     agent = inputs.agent(agent)
     story.find(tx, task_id)
-    tx.ran("lock_edges")
+    _hold_both(tx, task_id, on_id)
     removed = tx.one("edge_delete", task_id=task_id, depends_on=on_id)
     if removed is None:
         raise NotFound(f"{task_id} does not depend on {on_id}", hint=f"see: coordinate task view {task_id}")
@@ -53,25 +56,22 @@ def depend_remove(tx: Tx, *, task: str, on: str, agent: str = "") -> Task:
     return story.task_of(tx, _changed(tx, task_id, agent, "task.dependency_removed", on_id))
 
 
-def add_edges(tx: Tx, task_id: str, depends_on: list[str]) -> int:
-    """Add edges from one task that others may wait for already; returns how many were new.
-
-    Locks in the order every writer uses: the board's edges, the dependencies, then the dependent.
-    """
+def _hold_both(tx: Tx, task_id: str, on_id: str) -> None:
+    """Keep other edges from being added or removed, and hold both tasks, in the order in which a completion does."""
     tx.ran("lock_edges")
-    added = unmet = 0
-    for on_id in sorted(depends_on, key=inputs.task_number):
-        _refuse_itself(task_id, on_id)
-        status = _hold_still(tx, on_id)()
-        _refuse_circle(tx, task_id, on_id)
-        _refuse_cancelled(on_id, status)
-        edge = tx.one("edge_insert", task_id=task_id, depends_on=on_id)
-        if edge is not None:
-            added += 1
-            unmet += 0 if edge.met else 1
-    if unmet:
-        tx.run("dependent_counts", task_id=task_id, count=unmet)
-    return added
+    tx.run("task_share", task_id=on_id)
+    tx.run("task_lock", task_id=task_id)
+
+
+def _add_edge(tx: Tx, task_id: str, on_id: str) -> bool:
+    """Add an edge from a task that others may wait for already to another, both held; whether it is new."""
+    status = _status_of(tx, on_id)()
+    _refuse_circle(tx, task_id, on_id)
+    _refuse_cancelled(on_id, status)
+    edge = tx.one("edge_insert", task_id=task_id, depends_on=on_id)
+    if edge is not None and not edge.met:
+        tx.run("dependent_counts", task_id=task_id)
+    return edge is not None
 
 
 def hold_for_new(tx: Tx, waits: dict[str, list[str]]) -> set[str]:
@@ -104,6 +104,10 @@ def _refuse_itself(task_id: str, on_id: str) -> None:
 def _hold_still(tx: Tx, on_id: str) -> Callable[[], str]:
     """Lock a dependency against completion until the edge is written; its status, read in the next statement."""
     tx.run("task_share", task_id=on_id)
+    return _status_of(tx, on_id)
+
+
+def _status_of(tx: Tx, on_id: str) -> Callable[[], str]:
     looked = tx.send("task", task_id=on_id)
 
     def status() -> str:

@@ -115,14 +115,22 @@ def decided(tx: Tx, row: Row, *, approved: bool, said: str, agent: str) -> None:
 
 
 def approve_each(
-    tx: Tx, *, project: str | None, override: str | None, limit: int, agent: str, one: Callable[[str], Task]
+    tx: Tx,
+    *,
+    project: str | None,
+    override: str | None,
+    limit: int,
+    agent: str,
+    lock: Callable[[list[str]], None],
+    one: Callable[[str], Task],
 ) -> list[Outcome]:
-    """Pass what waits for review by `one`, each for itself; in one order, so that two never wait in a circle."""
+    """Pass what waits for review by `one`, each for itself, all of them locked before the first."""
     project = inputs.name_or_none(project, "project")
     if override is not None:
         inputs.text(override, "override", limit=inputs.REASON_MAX, blank=False)
     limit = inputs.limit(limit, most=APPROVE_ALL_MAX)
     found = tx.all("review_ids", project=project, override=override, agent=agent, limit=limit)
+    lock([row.id for row in found])
     outcomes: dict[str, Outcome] = {}
     for row in sorted(found, key=lambda row: int(row.number)):
         try:

@@ -904,13 +904,20 @@ _one_less = (
     .values(unmet_dependencies=t.unmet_dependencies - const(1))
     .returning(t.id, t.status, t.unmet_dependencies, t.parked)
 )
+
+
+def _in_turn(found: ColumnElement[bool]) -> ColumnElement[bool]:
+    """These tasks, locked in the order of all who lock several: an update alone takes them as it comes by them."""
+    return one_of(t.id, select(t.id).where(found).order_by(t.number).with_for_update().cte("in_turn"))
+
+
 add(
     "dependents_count_down",
     "What was turned is subtracted; the answer says who became ready.",
-    _one_less.where(among(t.id, "ids")),
+    _one_less.where(_in_turn(among(t.id, "ids"))),
 )
 _turned = _edges_meet.returning(edge.task_id.label("id")).cte("turned")
-_freed = _one_less.where(one_of(t.id, _turned)).cte("freed")
+_freed = _one_less.where(_in_turn(one_of(t.id, _turned))).cte("freed")
 add(
     "dependents_release",
     "The dependency is done: turn the edges that were not met, subtract what was turned, wake whoever waits for work.",
@@ -922,12 +929,25 @@ add(
 add(
     "dependents_count_up",
     "What was turned back is added.",
-    update(tasks).where(among(t.id, "ids")).values(unmet_dependencies=t.unmet_dependencies + const(1)).returning(t.id),
+    update(tasks)
+    .where(_in_turn(among(t.id, "ids")))
+    .values(unmet_dependencies=t.unmet_dependencies + const(1))
+    .returning(t.id),
+)
+_concerned = union(
+    select(t.id).where(among(t.id, "ids")),
+    select(edge.task_id).where(among(edge.depends_on_task_id, "ids"), edge.met.is_(const(False))),
+).cte("concerned")
+add(
+    "tasks_lock_along",
+    "Several tasks that will be finished, and those that wait for them, locked in one order before the first changes.",
+    select(t.id, t.ask_id).where(one_of(t.id, _concerned)).order_by(t.number).with_for_update(),
+    only="postgresql",
 )
 add(
     "dependent_counts",
-    "A task got so many more unmet edges.",
-    update(tasks).where(_THIS).values(unmet_dependencies=t.unmet_dependencies + given_integer("count")),
+    "A task got one more unmet edge.",
+    update(tasks).where(_THIS).values(unmet_dependencies=t.unmet_dependencies + const(1)),
 )
 add(
     "dependencies_of",

@@ -14,7 +14,7 @@ from coordinate.plans import PlannedTask
 from coordinate.service import Coordinator
 from coordinate.work import dependencies
 from tests.races import arena
-from tests.races.arena import Answer, Call, Noticed, Weakness
+from tests.races.arena import Answer, Call, Go, Noticed, Weakness
 
 pytestmark = pytest.mark.race
 
@@ -272,10 +272,125 @@ def test_of_edges_that_would_close_a_circle_together_one_is_refused(board_url: s
 def test_a_circle_that_closes_is_noticed(noticed: Noticed, engine: str) -> None:
     unguarded = {
         "sqlite": arena.no_transactions,
-        # Without the second, the two would deadlock on the rows they share, and one of them be refused after all.
+        # Without the others, the two would deadlock on the rows they share, and one of them be refused after all.
         "postgresql": arena.together(
-            arena.replaced("lock_edges", "SELECT true"), arena.cut("task_share", " FOR SHARE")
+            arena.replaced("lock_edges", "SELECT true"),
+            arena.cut("task_share", " FOR SHARE"),
+            arena.cut("task_lock", " FOR UPDATE"),
         ),
     }
     weakness = arena.together(unguarded[engine], arena.slow_before("edge_insert", 0.01))
     noticed(lambda url: play_circle(url, 2, count=40, weakness=weakness))
+
+
+# --- in one order -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """What is done while another has the row `first`, and the row that must still be `free` then; `weakness` turns the
+    order about. Of TASK-1 and TASK-2 each is waited for by one of TASK-3 and TASK-4, the first by the last, and TASK-1
+    also by TASK-9 and TASK-10; they are held by `a`."""
+
+    act: Callable[[Coordinator], object]
+    first: str
+    free: str
+    weakness: Weakness
+    before: Callable[[Coordinator], object] = lambda c: None
+
+
+def backwards(statement: str) -> Weakness:
+    return arena.cut(statement, r"(ORDER BY \w+\.number)", put=r"\1 DESC")
+
+
+BOTH_TASKS = ["TASK-1@1", "TASK-2@1"]
+
+
+def submit_both(c: Coordinator) -> None:
+    c.complete_batch(handles=BOTH_TASKS, review=True)
+
+
+def ask_about_both(c: Coordinator) -> None:
+    for task in ("TASK-2", "TASK-1"):
+        ask = c.ask(title="Look?", action_owner="task", impact="none", task=task).ask.id
+        c.respond(ask=ask, kind="handled", agent="ann")
+    c.pending()
+
+
+MEETINGS = {
+    "one is completed that several wait for": Meeting(
+        lambda c: c.complete(handle="TASK-1@1"), "TASK-9", "TASK-10", backwards("dependents_release")
+    ),
+    "one is reopened that several waited for": Meeting(
+        lambda c: c.reopen(task="TASK-1"),
+        "TASK-9",
+        "TASK-10",
+        backwards("dependents_count_up"),
+        before=lambda c: c.complete(handle="TASK-1@1"),
+    ),
+    "several are completed": Meeting(
+        lambda c: c.complete_batch(handles=BOTH_TASKS), "TASK-3", "TASK-4", backwards("tasks_lock_along")
+    ),
+    "several are approved": Meeting(
+        lambda c: c.approve_all(agent="b"), "TASK-3", "TASK-4", backwards("tasks_lock_along"), before=submit_both
+    ),
+    "several are completed that a human was asked about": Meeting(
+        lambda c: c.complete_batch(handles=BOTH_TASKS),
+        "ASK-1",
+        "ASK-2",
+        arena.cut("asks_lock", r"ORDER BY asks\.number", put="ORDER BY asks.number DESC"),
+        before=ask_about_both,
+    ),
+    "an edge is removed": Meeting(
+        lambda c: c.depend_remove(task="TASK-4", on="TASK-1"),
+        "TASK-4",
+        "edge",
+        arena.cut("task_lock", " FOR UPDATE"),
+    ),
+}
+
+
+def meet(url: str, meeting: Meeting, weakness: Weakness | None = None) -> None:
+    waits = {2: [1], 3: [0], 8: [0], 9: [0]}
+    with arena.setting_up(url, agent="a") as c:
+        tasks = arena.dispatch_many(c, 10, waits=waits)
+        for task in tasks[:2]:
+            c.claim_task(task=task)
+        meeting.before(c)
+        c.set_priority(tasks=["TASK-9", "TASK-3"], priority=1)  # so that they lie behind the others
+
+    def act(go: Go) -> None:
+        with coordinate.connect(url, agent="a") as c:
+            go()
+            meeting.act(c)
+
+    def have(go: Go) -> bool:
+        table = "asks" if meeting.first.startswith("ASK") else "tasks"
+        look = f"SELECT 1 FROM {table} WHERE id = '{meeting.free}' FOR UPDATE SKIP LOCKED"
+        if meeting.free == "edge":
+            look = "SELECT 1 FROM task_dependencies WHERE task_id = 'TASK-4' FOR UPDATE SKIP LOCKED"
+        with psycopg.connect(url) as having:
+            having.execute(f"SELECT 1 FROM {table} WHERE id = '{meeting.first}' FOR UPDATE".encode())
+            go()
+            arena.await_blocked(url, having.info.backend_pid)
+            return arena.rows(url, look) == [(1,)]
+
+    assert arena.run([act, have], weakness=weakness) == [None, True]
+    arena.assert_sound(url)
+
+
+@pytest.mark.parametrize("meeting", MEETINGS.values(), ids=MEETINGS.keys())
+def test_no_circle_of_locks_closes_when(postgres_board: str, meeting: Meeting) -> None:
+    """Whoever waits for a row has none that its owner may come to want: all take them in one order.
+
+    A deadlock would be resolved and tried again, after a second in which nobody gets on.
+    """
+    meet(postgres_board, meeting)
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+@pytest.mark.parametrize(
+    "name", ["one is completed that several wait for", "several are completed", "an edge is removed"]
+)
+def test_another_order_is_noticed_when(noticed: Noticed, name: str) -> None:
+    noticed(lambda url: meet(url, MEETINGS[name], MEETINGS[name].weakness))

@@ -2365,8 +2365,14 @@ RETURNING task_dependencies.task_id;
 -- why: What was turned is subtracted; the answer says who became ready.
 -- takes: ids list
 -- gives: id text, status text, unmet_dependencies integer, parked text
-UPDATE tasks SET unmet_dependencies=(tasks.unmet_dependencies - 1)
+WITH in_turn AS
+(SELECT tasks.id AS id
+FROM tasks
 WHERE tasks.id = ANY (CAST(:ids AS TEXT[]))
+ORDER BY tasks.number FOR UPDATE)
+UPDATE tasks SET unmet_dependencies=(tasks.unmet_dependencies - 1)
+WHERE tasks.id = ANY (ARRAY(SELECT in_turn.id
+FROM in_turn))
 RETURNING tasks.id, tasks.status, tasks.unmet_dependencies, tasks.parked;
 
 -- name: dependents_release
@@ -2377,10 +2383,16 @@ WITH turned AS
 (UPDATE task_dependencies SET met=true
 WHERE task_dependencies.depends_on_task_id = :depends_on AND task_dependencies.met IS false
 RETURNING task_dependencies.task_id AS id),
-freed AS
-(UPDATE tasks SET unmet_dependencies=(tasks.unmet_dependencies - 1)
+in_turn AS
+(SELECT tasks.id AS id
+FROM tasks
 WHERE tasks.id = ANY (ARRAY(SELECT turned.id
 FROM turned))
+ORDER BY tasks.number FOR UPDATE),
+freed AS
+(UPDATE tasks SET unmet_dependencies=(tasks.unmet_dependencies - 1)
+WHERE tasks.id = ANY (ARRAY(SELECT in_turn.id
+FROM in_turn))
 RETURNING tasks.id, tasks.status, tasks.unmet_dependencies, tasks.parked)
 SELECT pg_notify('coordinate_' || CASE WHEN octet_length(current_schema()) > 52 THEN md5(current_schema()) ELSE
     current_schema() END, 'ready') IS NULL AS woken
@@ -2393,15 +2405,37 @@ LIMIT 1;
 -- why: What was turned back is added.
 -- takes: ids list
 -- gives: id text
-UPDATE tasks SET unmet_dependencies=(tasks.unmet_dependencies + 1)
+WITH in_turn AS
+(SELECT tasks.id AS id
+FROM tasks
 WHERE tasks.id = ANY (CAST(:ids AS TEXT[]))
+ORDER BY tasks.number FOR UPDATE)
+UPDATE tasks SET unmet_dependencies=(tasks.unmet_dependencies + 1)
+WHERE tasks.id = ANY (ARRAY(SELECT in_turn.id
+FROM in_turn))
 RETURNING tasks.id;
 
+-- name: tasks_lock_along
+-- why: Several tasks that will be finished, and those that wait for them, locked in one order before the first changes.
+-- takes: ids list
+-- gives: id text, ask_id text
+WITH concerned AS
+(SELECT tasks.id AS id
+FROM tasks
+WHERE tasks.id = ANY (CAST(:ids AS TEXT[])) UNION SELECT task_dependencies.task_id AS task_id
+FROM task_dependencies
+WHERE task_dependencies.depends_on_task_id = ANY (CAST(:ids AS TEXT[])) AND task_dependencies.met IS false)
+SELECT tasks.id, tasks.ask_id
+FROM tasks
+WHERE tasks.id = ANY (ARRAY(SELECT concerned.id
+FROM concerned))
+ORDER BY tasks.number FOR UPDATE;
+
 -- name: dependent_counts
--- why: A task got so many more unmet edges.
--- takes: count integer, task_id text
+-- why: A task got one more unmet edge.
+-- takes: task_id text
 -- gives: nothing
-UPDATE tasks SET unmet_dependencies=(tasks.unmet_dependencies + :count)
+UPDATE tasks SET unmet_dependencies=(tasks.unmet_dependencies + 1)
 WHERE tasks.id = :task_id;
 
 -- name: dependencies_of

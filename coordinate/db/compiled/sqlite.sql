@@ -2144,23 +2144,35 @@ RETURNING task_id;
 -- why: What was turned is subtracted; the answer says who became ready.
 -- takes: ids list
 -- gives: id text, status text, unmet_dependencies integer, parked text
-UPDATE tasks SET unmet_dependencies=(tasks.unmet_dependencies - 1)
+WITH in_turn AS
+(SELECT tasks.id AS id
+FROM tasks
 WHERE tasks.id IN (SELECT value FROM json_each(:ids))
+ORDER BY tasks.number)
+UPDATE tasks SET unmet_dependencies=(tasks.unmet_dependencies - 1)
+WHERE tasks.id IN (SELECT in_turn.id
+FROM in_turn)
 RETURNING id, status, unmet_dependencies, parked;
 
 -- name: dependents_count_up
 -- why: What was turned back is added.
 -- takes: ids list
 -- gives: id text
-UPDATE tasks SET unmet_dependencies=(tasks.unmet_dependencies + 1)
+WITH in_turn AS
+(SELECT tasks.id AS id
+FROM tasks
 WHERE tasks.id IN (SELECT value FROM json_each(:ids))
+ORDER BY tasks.number)
+UPDATE tasks SET unmet_dependencies=(tasks.unmet_dependencies + 1)
+WHERE tasks.id IN (SELECT in_turn.id
+FROM in_turn)
 RETURNING id;
 
 -- name: dependent_counts
--- why: A task got so many more unmet edges.
--- takes: count integer, task_id text
+-- why: A task got one more unmet edge.
+-- takes: task_id text
 -- gives: nothing
-UPDATE tasks SET unmet_dependencies=(tasks.unmet_dependencies + :count)
+UPDATE tasks SET unmet_dependencies=(tasks.unmet_dependencies + 1)
 WHERE tasks.id = :task_id;
 
 -- name: dependencies_of
