@@ -146,8 +146,11 @@ def _mend_count(tx: Tx, row: Row) -> None:
 
 
 def _mend_lease(tx: Tx, row: Row) -> None:
-    found = tx.one("lease_by_fence", fence=int(row.id))
-    if found is not None:
+    if (seen := tx.one("lease_orphaned", fence=int(row.id))) is None:
+        return
+    leases.lock_scopes(tx, seen.project)  # whoever claims its task meanwhile takes it over, or does not see it
+    tx.one("lease_by_fence", fence=int(row.id))
+    if (found := tx.one("lease_orphaned", fence=int(row.id))) is not None:
         leases.end(tx, [found], reason="swept", by="system")
 
 
@@ -159,7 +162,9 @@ def _put_back(tx: Tx, row: Row) -> None:
 
 
 def _mend_cursor(tx: Tx, row: Row) -> None:
-    tx.run("cursor_rewind", consumer=row.id, position=events.head(tx))
+    cursor, end = tx.one("cursor_lock", consumer=row.id), events.head(tx)
+    if cursor is not None and cursor.delivered > end:  # the log goes on, and may have come there since
+        tx.run("cursor_rewind", consumer=row.id, position=min(int(cursor.acknowledged), end))
 
 
 def _record(tx: Tx, row: Row, detail: str) -> None:
@@ -248,7 +253,7 @@ CHECKS = (
         "fault",
         "a consumer has read beyond the end of the log: it would miss what comes next",
         "a log that was put back to an earlier day looks like this",
-        "set it to the end of the log",
+        "set it to what it acknowledged, or to the end of the log",
         _mend_cursor,
     ),
 )

@@ -191,6 +191,11 @@ _wrong(
     l.released_at.is_(None),
     _orphaned,
 )
+add(
+    "lease_orphaned",
+    "The lease of a fence, if its task, worktree or session is over.",
+    select(leases).where(l.fence == given_integer("fence"), l.released_at.is_(None), _orphaned),
+)
 _living = exists(select(l.id).where(l.id == t.parked_on, l.released_at.is_(None)))
 _for_nothing = or_(
     and_(t.parked == const("scope"), or_(t.status != const(TODO), ~_living)),

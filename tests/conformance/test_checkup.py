@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 import coordinate
@@ -135,6 +137,29 @@ def test_what_is_set_aside_rightly_by_now_is_not_put_back(four: Coordinator, boa
     run(board_url, f"UPDATE tasks SET {kept} WHERE id = 'TASK-4'")
     with nothing_changes(board_url):
         four.database.perform(lambda tx: checkup._put_back(tx, found[0]), writes=True)
+
+
+def test_a_lease_whose_task_is_held_again_by_now_is_not_swept(four: Coordinator, board_url: str) -> None:
+    """A claim takes over what is bound to its task; the repair may have looked before."""
+    run(board_url, *PLANTED["leases"])
+    found, _ = four.database.perform(lambda tx: tx.all("wrong_leases", limit=9), writes=False)
+    assert [row.found for row in found] == ["src"]
+    assert four.claim_task(task="TASK-4").attempt == 1
+    with nothing_changes(board_url):
+        four.database.perform(lambda tx: checkup._mend_lease(tx, found[0]), writes=True)
+
+
+def test_a_cursor_beyond_the_log_goes_back_to_what_it_acknowledged(four: Coordinator, board_url: str) -> None:
+    """What was handed out and not acknowledged is handed out again; and the log may have reached it by now."""
+    four.tail_events()  # they have positions
+    run(board_url, f"INSERT INTO event_cursors VALUES ('ci', 9999, 2, {PAST}), ('cd', 3, 1, {PAST})")
+    found, _ = four.database.perform(lambda tx: tx.all("wrong_cursors", limit=9), writes=False)
+    assert [row.id for row in found] == ["ci"]
+    seen = four.ack(consumer="cd", position=2)
+    mended = [found[0], SimpleNamespace(id="cd")]
+    four.database.perform(lambda tx: [checkup._mend_cursor(tx, row) for row in mended], writes=True)
+    assert four.next_events(consumer="ci").events[0].id == 3
+    assert four.ack(consumer="cd", position=2) == seen
 
 
 def test_what_was_mended_works_again_and_tells_its_story(four: Coordinator, board_url: str) -> None:
