@@ -381,9 +381,10 @@ class BoardSummary:
 class Claim:
     """A task that is now the caller's: show `handle` with every verb that follows.
 
-    `dependencies` carries the results of what the task depended on; `holding` the handles of all that the caller's
-    agent holds now, this one included; `ask` what a human was asked about the task, with the response, or what it
-    waited for and ended without one (`close_reason` expired, dismissed or withdrawn): that is neither a yes nor a no.
+    `dependencies` carries the results of what the task depended on; `holding` the handles of what the caller's agent
+    holds now, this one included and at most 20 (`mine` lists more); `ask` what a human was asked about the task, with
+    the response, or what it waited for and ended without one (`close_reason` expired, dismissed or withdrawn): that is
+    neither a yes nor a no.
     """
 
     handle: str

@@ -268,6 +268,7 @@ def unblock(
     """
     withdraws, said = inputs.flag(withdraw_ask, "withdraw_ask"), inputs.text(note, "note", limit=inputs.NOTE_MAX)
     row = story.find(tx, inputs.task_id(task), lock=True)
+    story.refuse_outdated(row, expected_revision)
     if row.status == BLOCKED and row.ask_id is not None:
         waits_for = asks.find(tx, row.ask_id, lock=True)
         if waits_for.state == "open" and waits_for.blocking:

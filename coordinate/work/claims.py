@@ -253,15 +253,15 @@ def _claims(tx: Tx, rows: list[Row], agent: str) -> Callable[[], list[Claim]]:
         waits: dict[str, list[Dependency]] = {row.id: [] for row in rows}
         for edge in edges():
             waits[edge.task_id].append(story.dependency_of(edge))
-        holding = tuple([row.handle for row in held()])
+        first = [row.handle for row in held()]
         return [
             Claim(
-                handle=f"{row.id}@{row.attempt}",
-                task=_task_of(row, waits[row.id]),
+                handle=(handle := f"{row.id}@{row.attempt}"),
+                task=_task_of(row, [each.id for each in waits[row.id]]),
                 attempt=row.attempt,
                 lease_until=row.lease_until,
                 dependencies=tuple(waits[row.id]),
-                holding=holding,
+                holding=tuple(first if handle in first else [*first[: HOLDING_MAX - 1], handle]),
                 ask=None,
             )
             for row in rows
@@ -270,16 +270,16 @@ def _claims(tx: Tx, rows: list[Row], agent: str) -> Callable[[], list[Claim]]:
     return made
 
 
-def _task_of(row: Row, waits: list[Dependency]) -> Task:
+def _task_of(row: Row, depends_on: list[str]) -> Task:
     values = row._asdict()
     del values["depends"]
-    return Task(**values, depends_on=tuple([each.id for each in waits]))
+    return Task(**values, depends_on=tuple(depends_on))
 
 
 def _task_held(tx: Tx, row: Row) -> Task:
     """The record of what its holder has just changed."""
-    edges = story.dependency_rows(tx, [row.id] if row.depends else [])
-    return _task_of(row, [story.dependency_of(edge) for edge in edges])
+    edges = story.edges_of(tx, [row.id] if row.depends else [])
+    return _task_of(row, [edge.depends_on_task_id for edge in edges])
 
 
 def _why_not_claimable(tx: Tx, row: Row) -> CoordinateError:
@@ -288,7 +288,7 @@ def _why_not_claimable(tx: Tx, row: Row) -> CoordinateError:
     if row.status != TODO:
         return wrong_state(row, "claim")
     if row.unmet_dependencies:
-        edges = [edge for edge in story.dependency_rows(tx, [row.id]) if not edge.met]
+        edges = [edge for edge in story.edges_of(tx, [row.id]) if not edge.met]
         waits = ", ".join(f"{edge.depends_on_task_id} ({edge.status})" for edge in edges)
         return UnmetDependencies(
             f"{row.id} has unmet dependencies: it waits for {waits}",

@@ -195,7 +195,7 @@ def _waits_for_a_human(tx: Tx, row: Row, now: datetime) -> Reason | None:
 
 def _why_todo(tx: Tx, row: Row, now: datetime) -> list[Reason]:
     reasons = []
-    for edge in story.dependency_rows(tx, [row.id]):
+    for edge in story.edges_of(tx, [row.id]):
         if edge.met:
             continue
         if edge.status == CANCELLED:

@@ -37,9 +37,12 @@ def claim_review(
     agent = inputs.agent(agent)
     task_id = None if task is None else inputs.task_id(task)
     named = None if task_id is None else story.find(tx, task_id, lock=True)
+    project = inputs.name_or_none(project, "project")
     if named is not None:
         _refuse(tx, named, "claim_review", agent, override=None)
-    project = inputs.name_or_none(project, "project")
+        if project not in (None, named.project):
+            said = f"{named.id} is of project {named.project}, not {project}"
+            raise inputs.refuse("project", said, hint="leave the project away; nothing was reserved")
     lease = inputs.lease_seconds(lease_seconds)
     row = None
     while row is None:

@@ -319,35 +319,30 @@ add("claim_next", "Take the first ready task of a role.", _claim(one=True))
 add("claim_next_project", "Take the first ready task of a role in one project.", _claim(by_project=True, one=True))
 add("claim_next_many", "Take the first ready tasks of a role.", _claim())
 add("claim_next_project_many", "Take the first ready tasks of a role in one project.", _claim(by_project=True))
-add(
-    "claim_next_wait",
-    "One more look that waits for rows others have locked: they may let go of them.",
-    _claim(wait=True),
-    only="postgresql",
-)
-add(
-    "claim_next_project_wait",
-    "The same in one project.",
-    _claim(by_project=True, wait=True),
-    only="postgresql",
-)
-for _name, _more in (("", []), ("_project", [t.project == given_text("project")])):
-    add(
-        f"claim_next{_name}_seen",
-        "Whether a ready task is there although none was to be had: somebody has it locked.",
-        select(t.id)
-        .where(t.role_boundary == given_text("role"), *_more, _READY, ~_left_to_another)
-        .order_by(*_QUEUE_ORDER)  # by the index, however few are ready
-        .limit(const(1)),
-        only="postgresql",
-    )
+_ready_or_waiting = and_(t.status == const(TODO), t.parked == const(""))
+for _any, _ready in (("", _READY), ("_any", _ready_or_waiting)):
+    for _name, _more in (("", []), ("_project", [t.project == given_text("project")])):
+        add(
+            f"claim_next{_any}{_name}_wait",
+            "One more look that waits for rows others have locked: they may let go of them.",
+            _claim(by_project=bool(_name), wait=True, ready=_ready),
+            only="postgresql",
+        )
+        add(
+            f"claim_next{_any}{_name}_seen",
+            "Whether such a task is there although none was to be had: somebody has it locked.",
+            select(t.id)
+            .where(t.role_boundary == given_text("role"), *_more, _ready, ~_left_to_another)
+            .order_by(*_QUEUE_ORDER)  # by the index, however few are ready
+            .limit(const(1)),
+            only="postgresql",
+        )
 add(
     "lock_patience",
     "Wait no longer than this for a row, in this transaction.",
     select(func.set_config(const("lock_timeout"), given_text("patience"), const(True), type_=Text()).label("patience")),
     only="postgresql",
 )
-_ready_or_waiting = and_(t.status == const(TODO), t.parked == const(""))
 add(
     "claim_next_any",
     "Take the first tasks of a role although they wait for others (`--respect-deps=false`); no index walk.",
@@ -949,14 +944,14 @@ add(
     "A task got one more unmet edge.",
     update(tasks).where(_THIS).values(unmet_dependencies=t.unmet_dependencies + const(1)),
 )
-add(
-    "dependencies_of",
-    "What tasks depend on, with where each stands and what came of it.",
-    select(edge.task_id, edge.depends_on_task_id, edge.met, t.title, t.status, t.result)
+_waited_for = (
+    select(edge.task_id, edge.depends_on_task_id, edge.met, t.title, t.status)
     .select_from(task_dependencies.join(tasks, t.id == edge.depends_on_task_id))
     .where(among(edge.task_id, "ids"))
-    .order_by(edge.task_id, t.number),
+    .order_by(edge.task_id, t.number)
 )
+add("edges_of", "What tasks depend on, with where each stands.", _waited_for)
+add("dependencies_of", "The same with what came of it, which may be long.", _waited_for.add_columns(t.result))
 add(
     "dependents_of",
     "Who depends on a task.",

@@ -86,16 +86,18 @@ def tasks_of(tx: Tx, rows: Iterable[Row]) -> list[Task]:
     """The records of a page of rows, with what they depend on."""
     rows = list(rows)
     waits: dict[str, list[str]] = {}
-    for edge in dependency_rows(tx, [row.id for row in rows]):
+    for edge in edges_of(tx, [row.id for row in rows]):
         waits.setdefault(edge.task_id, []).append(edge.depends_on_task_id)
     return [record_of(Task, {**row._asdict(), "depends_on": tuple(waits.get(row.id, ()))}) for row in rows]
 
 
-def dependency_rows(tx: Tx, ids: list[str]) -> list[Row]:
-    return tx.all("dependencies_of", ids=ids) if ids else []
+def edges_of(tx: Tx, ids: list[str]) -> list[Row]:
+    """What tasks depend on, without what came of it."""
+    return tx.all("edges_of", ids=ids) if ids else []
 
 
 def dependency_of(row: Row) -> Dependency:
+    """What a task depends on, with what came of it."""
     return Dependency(row.depends_on_task_id, row.title, row.status, row.met, row.result)
 
 

@@ -392,11 +392,11 @@ def comment(tx: Tx, *, task: str, text: str, note_type: str = "COMMENT", agent: 
     task_id, agent = inputs.task_id(task), inputs.agent(agent)
     content = inputs.text(text, "text", limit=inputs.NOTE_MAX, blank=False)
     note_type = inputs.note_type(note_type, ("COMMENT", "DECISION", "REVIEW", "ERROR"))
-    found = tx.send("task", task_id=task_id)
-    written = tx.one("note_write", **story.note_of(task_id, agent, note_type, content))
-    if written is None:
+    noted = tx.send("note_write", **story.note_of(task_id, agent, note_type, content))
+    row = story.find(tx, task_id)
+    if not (found := noted()):  # it was dispatched between the two
         raise story.not_there(task_id)
-    (row,) = found()
+    (written,) = found
     story.record(tx, row, "COMMENT", "task.commented", agent=agent, note_type=note_type)
     return Note(written.id, task_id, agent, note_type, content, written.created_at)
 
@@ -572,7 +572,7 @@ def view(
     row = story.find(tx, task_id)
     note_rows = _story_page(tx, "notes_of", task_id, notes, notes_before, "notes")
     history_rows = _story_page(tx, "history_of", task_id, history, history_before, "history")
-    waits = [story.dependency_of(edge) for edge in story.dependency_rows(tx, [task_id])]
+    waits = [story.dependency_of(edge) for edge in tx.all("dependencies_of", ids=[task_id])]
     return TaskView(
         task=Task(**row._asdict(), depends_on=tuple(each.id for each in waits)),
         notes=tuple(Note(**each._asdict()) for each in note_rows[:notes]),

@@ -1198,9 +1198,12 @@ def test_an_ask_whose_time_is_over_is_in_no_others_way(board: Coordinator, waiti
 def test_a_task_that_nobody_answered_in_time_is_unblocked_by_that(
     board: Coordinator, waiting: Claim, board_url: str
 ) -> None:
+    seen = board.view(task="TASK-1").task.revision
     board.revise(ask="ASK-1", timeout_seconds=600)
     age(board_url, 601)
-    assert board.unblock(task="TASK-1", note="go on without").status == "TODO"
+    with refused(board_url, OutdatedRevision, "was changed meanwhile"):
+        board.unblock(task="TASK-1", expected_revision=seen - 1)
+    assert board.unblock(task="TASK-1", note="go on without", expected_revision=seen).status == "TODO"
     assert board.view(task="TASK-1").notes[0].content == "go on without"
     assert board.show_ask(ask="ASK-1").ask.close_reason == "expired"
 

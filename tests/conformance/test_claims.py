@@ -169,6 +169,13 @@ def test_a_batch_takes_up_to_count_in_the_queues_order(board: Coordinator, board
     assert_sound(board_url)
 
 
+def test_a_claim_is_among_what_its_agent_holds_however_much_that_is(board: Coordinator) -> None:
+    board.dispatch_plan(plan=[PlannedTask(f"k{n}", f"Step {n}") for n in range(23)])
+    claims = board.claim_batch(role="worker", count=23)
+    assert [len(claim.holding) for claim in claims] == [20] * 23
+    assert all(claim.handle in claim.holding for claim in claims)
+
+
 def test_respect_dependencies_false_takes_what_waits_but_not_what_is_set_aside(board: Coordinator) -> None:
     board.dispatch(title="First", role="other")
     board.dispatch(title="Waits", role="worker", depends_on=["TASK-1"])

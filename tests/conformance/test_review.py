@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from coordinate import Coordinator
-from coordinate.errors import Held, InvalidState, NotFound, OutdatedRevision, SelfReview
+from coordinate.errors import Held, InvalidInput, InvalidState, NotFound, OutdatedRevision, SelfReview
 from tests.clock import age
 from tests.tables import assert_sound, nothing_changes, refused, rows
 
@@ -190,6 +190,13 @@ def test_approve_all_comes_to_what_stands_behind_what_others_have_to_judge(board
     passed = [[(each.id, each.ok) for each in board.approve_all(limit=2)] for _ in range(2)]
     assert passed == [[("TASK-2", True), ("TASK-4", True)], [("TASK-1", False), ("TASK-3", False)]]
     assert [each.ok for each in board.approve_all(limit=1, override="I am a human")] == [True]
+
+
+def test_a_review_that_is_asked_for_by_name_is_reserved_or_refused(board: Coordinator, board_url: str) -> None:
+    task = submitted(board, "bob", project="api")
+    with refused(board_url, InvalidInput, "TASK-1 is of project api, not web"):
+        board.claim_review(task=task, project="web", agent="rita")
+    assert board.claim_review(task=task, project="api", agent="rita").reviewer == "rita"
 
 
 # --- one queue for many reviewers -------------------------------------------------------------------------------------

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
 
 from coordinate import Coordinator
-from coordinate.errors import InvalidInput, InvalidState, OutdatedRevision
+from coordinate.db.engine import Row, Tx
+from coordinate.errors import InvalidInput, InvalidState, NotFound, OutdatedRevision
 from tests.tables import assert_sound, nothing_changes, refused, rows
 
 LATER = datetime(2090, 1, 1, tzinfo=UTC)
@@ -97,6 +99,21 @@ def test_anybody_may_comment_at_any_status_and_renews_nothing(board: Coordinator
     assert board.mine()[0].lease_until == claim.lease_until
     board.complete(handle=claim)
     assert board.comment(task="TASK-1", text="late").id > note.id
+
+
+def test_a_task_that_is_dispatched_while_it_is_commented_on_is_there_or_not(
+    board: Coordinator, board_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of two looks may come before it."""
+    board.dispatch(title="T", role="worker")
+
+    def early(tx: Tx, name: str, /, **given: object) -> Callable[[], list[Row]]:
+        tx.all(name, **given)
+        return list
+
+    monkeypatch.setattr(Tx, "send", early)
+    with refused(board_url, NotFound, "there is no TASK-1"):
+        board.comment(task="TASK-1", text="a word")
 
 
 def test_cancel_and_reopen_keep_their_reasons(board: Coordinator, board_url: str) -> None:

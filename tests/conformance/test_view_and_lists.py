@@ -7,6 +7,7 @@ import json
 import pytest
 
 from coordinate import Coordinator
+from coordinate.db.engine import Tx
 from coordinate.errors import NotFound
 from coordinate.plans import PlannedTask
 from coordinate.records import as_json
@@ -172,6 +173,24 @@ def test_records_print_as_plain_json_with_utc_times(board: Coordinator) -> None:
     assert printed["task"]["depends_on"] == []
     assert printed["lease_until"].endswith("Z")
     assert len(printed["lease_until"]) == len("2030-01-31T12:00:00.000Z")
+
+
+def test_what_came_of_dependencies_is_read_only_where_it_is_shown(
+    board: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A result may have 100,000 characters, and a page a thousand tasks that wait for the same."""
+    board.dispatch(title="first", role="first")
+    board.dispatch(title="next", role="worker", depends_on=["TASK-1"])
+    board.complete(handle=board.claim_next(role="first"), result="long")
+    asked: list[str] = []
+    real = Tx.all
+    monkeypatch.setattr(Tx, "all", lambda tx, name, /, **given: asked.append(name) or real(tx, name, **given))
+    assert [task.depends_on for task in board.list_tasks(role="worker").tasks] == [("TASK-1",)]
+    assert board.edit(task="TASK-2", priority=1).depends_on == ("TASK-1",)
+    board.why(task="TASK-2")
+    assert "dependencies_of" not in asked
+    assert board.view(task="TASK-2").dependencies[0].result == "long"
+    assert board.claim_next(role="worker").dependencies[0].result == "long"
 
 
 def test_reading_changes_nothing(board: Coordinator, board_url: str) -> None:

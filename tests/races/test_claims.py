@@ -6,10 +6,12 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
+import psycopg
 import pytest
 
 import coordinate
@@ -427,3 +429,20 @@ def test_a_writer_that_does_not_wait_is_noticed(sqlite_board: str, monkeypatch: 
     monkeypatch.setenv("COORDINATE_BUSY_SECONDS", "0.01")
     with pytest.raises(arena.Crash, match="Busy"):
         play_with_hog(sqlite_board, 500, 4)
+
+
+@pytest.mark.parametrize("respects", [True, False])
+def test_the_last_task_that_another_has_locked_is_waited_for(postgres_board: str, respects: bool) -> None:
+    """None is answered when there is none, and not when somebody is at it who lets go of it."""
+    waits = "SELECT 1 FROM pg_stat_activity WHERE {} = ANY (pg_blocking_pids(pid))"
+    with coordinate.connect(postgres_board, agent="a") as c, psycopg.connect(postgres_board) as beside:
+        arena.dispatch_many(c, 1)
+        beside.execute("SELECT 1 FROM tasks FOR UPDATE")
+        with ThreadPoolExecutor() as thread:
+            claiming = thread.submit(c.claim_next, role="worker", respect_dependencies=respects)
+            while not claiming.done() and not arena.rows(postgres_board, waits.format(beside.info.backend_pid)):
+                time.sleep(0.01)
+            beside.rollback()
+            claim = claiming.result(30)
+    assert claim is not None
+    assert claim.handle == "TASK-1@1"

@@ -1262,8 +1262,23 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 FROM task_dependencies
 WHERE task_dependencies.task_id = tasks.id) AS depends;
 
+-- name: claim_next_seen
+-- why: Whether such a task is there although none was to be had: somebody has it locked.
+-- takes: role text, session text, agent text
+-- gives: id text
+SELECT tasks.id
+FROM tasks
+WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' AND
+    NOT (tasks.ask_id IS NOT NULL AND (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
+    clock_timestamp())) AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
+ORDER BY tasks.priority, tasks.created_at, tasks.number
+
+LIMIT 1;
+
 -- name: claim_next_project_wait
--- why: The same in one project.
+-- why: One more look that waits for rows others have locked: they may let go of them.
 -- takes: agent text, session text, lease_seconds integer, role text, project text, limit integer
 -- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
 --   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
@@ -1304,14 +1319,14 @@ RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.r
 FROM task_dependencies
 WHERE task_dependencies.task_id = tasks.id) AS depends;
 
--- name: claim_next_seen
--- why: Whether a ready task is there although none was to be had: somebody has it locked.
--- takes: role text, session text, agent text
+-- name: claim_next_project_seen
+-- why: Whether such a task is there although none was to be had: somebody has it locked.
+-- takes: role text, project text, session text, agent text
 -- gives: id text
 SELECT tasks.id
 FROM tasks
-WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.unmet_dependencies = 0 AND tasks.parked = '' AND
-    NOT (tasks.ask_id IS NOT NULL AND (SELECT asks.id
+WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.status = 'TODO' AND tasks.unmet_dependencies =
+    0 AND tasks.parked = '' AND NOT (tasks.ask_id IS NOT NULL AND (SELECT asks.id
 FROM asks
 WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
     clock_timestamp())) AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
@@ -1319,14 +1334,113 @@ ORDER BY tasks.priority, tasks.created_at, tasks.number
 
 LIMIT 1;
 
--- name: claim_next_project_seen
--- why: Whether a ready task is there although none was to be had: somebody has it locked.
+-- name: claim_next_any_wait
+-- why: One more look that waits for rows others have locked: they may let go of them.
+-- takes: agent text, session text, lease_seconds integer, role text, limit integer
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
+WITH picked AS
+(SELECT tasks.id AS id
+FROM tasks
+WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.parked = '' AND NOT (tasks.ask_id IS NOT NULL AND
+    (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
+    clock_timestamp())) AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
+ORDER BY tasks.priority, tasks.created_at, tasks.number
+
+LIMIT :limit FOR UPDATE)
+UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:session, lease_until=(SELECT
+    date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
+    (SELECT projects.lease_seconds
+FROM projects
+WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN (tasks.scoped OR tasks.ask_id
+    IS NOT NULL) THEN tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+FROM projects
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=CASE WHEN (tasks.scoped OR
+    tasks.ask_id IS NOT NULL) THEN tasks.claimed_by ELSE coalesce(tasks.claimed_by, :agent) END,
+    revision=(tasks.revision + 1), updated_at=CASE WHEN (tasks.scoped OR tasks.ask_id IS NOT NULL) THEN tasks.updated_at
+    ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
+WHERE tasks.id = ANY (ARRAY(SELECT picked.id
+FROM picked)) AND tasks.status || '' = 'TODO' AND tasks.parked || '' = ''
+RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
+    tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
+    tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
+    tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
+    tasks.scoped, tasks.parked_on, tasks.ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_dependencies.task_id = tasks.id) AS depends;
+
+-- name: claim_next_any_seen
+-- why: Whether such a task is there although none was to be had: somebody has it locked.
+-- takes: role text, session text, agent text
+-- gives: id text
+SELECT tasks.id
+FROM tasks
+WHERE tasks.role_boundary = :role AND tasks.status = 'TODO' AND tasks.parked = '' AND NOT (tasks.ask_id IS NOT NULL AND
+    (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
+    clock_timestamp())) AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
+ORDER BY tasks.priority, tasks.created_at, tasks.number
+
+LIMIT 1;
+
+-- name: claim_next_any_project_wait
+-- why: One more look that waits for rows others have locked: they may let go of them.
+-- takes: agent text, session text, lease_seconds integer, role text, project text, limit integer
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
+WITH picked AS
+(SELECT tasks.id AS id
+FROM tasks
+WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.status = 'TODO' AND tasks.parked = '' AND NOT
+    (tasks.ask_id IS NOT NULL AND (SELECT asks.id
+FROM asks
+WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
+    clock_timestamp())) AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
+ORDER BY tasks.priority, tasks.created_at, tasks.number
+
+LIMIT :limit FOR UPDATE)
+UPDATE tasks SET status='IN_PROGRESS', assigned_agent=:agent, session_id=:session, lease_until=(SELECT
+    date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(coalesce(CAST(:lease_seconds AS BIGINT),
+    (SELECT projects.lease_seconds
+FROM projects
+WHERE projects.name = tasks.project), 900) AS DOUBLE PRECISION))), lease_seconds=CASE WHEN (tasks.scoped OR tasks.ask_id
+    IS NOT NULL) THEN tasks.lease_seconds ELSE coalesce(CAST(:lease_seconds AS BIGINT), (SELECT projects.lease_seconds
+FROM projects
+WHERE projects.name = tasks.project), 900) END, attempt=(tasks.attempt + 1), claimed_by=CASE WHEN (tasks.scoped OR
+    tasks.ask_id IS NOT NULL) THEN tasks.claimed_by ELSE coalesce(tasks.claimed_by, :agent) END,
+    revision=(tasks.revision + 1), updated_at=CASE WHEN (tasks.scoped OR tasks.ask_id IS NOT NULL) THEN tasks.updated_at
+    ELSE (SELECT date_trunc('milliseconds', clock_timestamp())) END
+WHERE tasks.id = ANY (ARRAY(SELECT picked.id
+FROM picked)) AND tasks.status || '' = 'TODO' AND tasks.parked || '' = ''
+RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
+    tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
+    tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
+    tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
+    tasks.scoped, tasks.parked_on, tasks.ask_id, EXISTS (SELECT task_dependencies.task_id
+FROM task_dependencies
+WHERE task_dependencies.task_id = tasks.id) AS depends;
+
+-- name: claim_next_any_project_seen
+-- why: Whether such a task is there although none was to be had: somebody has it locked.
 -- takes: role text, project text, session text, agent text
 -- gives: id text
 SELECT tasks.id
 FROM tasks
-WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.status = 'TODO' AND tasks.unmet_dependencies =
-    0 AND tasks.parked = '' AND NOT (tasks.ask_id IS NOT NULL AND (SELECT asks.id
+WHERE tasks.role_boundary = :role AND tasks.project = :project AND tasks.status = 'TODO' AND tasks.parked = '' AND NOT
+    (tasks.ask_id IS NOT NULL AND (SELECT asks.id
 FROM asks
 WHERE asks.id = tasks.ask_id AND asks.handled_at IS NOT NULL AND asks.taken_until > (SELECT date_trunc('milliseconds',
     clock_timestamp())) AND coalesce(asks.taken_session_id, asks.taken_by) != coalesce(:session, :agent)) IS NOT NULL)
@@ -2438,8 +2552,17 @@ ORDER BY tasks.number FOR UPDATE;
 UPDATE tasks SET unmet_dependencies=(tasks.unmet_dependencies + 1)
 WHERE tasks.id = :task_id;
 
+-- name: edges_of
+-- why: What tasks depend on, with where each stands.
+-- takes: ids list
+-- gives: task_id text, depends_on_task_id text, met boolean, title text, status text
+SELECT task_dependencies.task_id, task_dependencies.depends_on_task_id, task_dependencies.met, tasks.title, tasks.status
+FROM task_dependencies JOIN tasks ON tasks.id = task_dependencies.depends_on_task_id
+WHERE task_dependencies.task_id = ANY (CAST(:ids AS TEXT[]))
+ORDER BY task_dependencies.task_id, tasks.number;
+
 -- name: dependencies_of
--- why: What tasks depend on, with where each stands and what came of it.
+-- why: The same with what came of it, which may be long.
 -- takes: ids list
 -- gives: task_id text, depends_on_task_id text, met boolean, title text, status text, result text
 SELECT task_dependencies.task_id, task_dependencies.depends_on_task_id, task_dependencies.met, tasks.title,
@@ -5507,6 +5630,27 @@ WHERE sessions.id = leases.session_id AND sessions.ended_at IS NOT NULL)))
 ORDER BY CAST(leases.fence AS TEXT), leases.resource
 
 LIMIT :limit;
+
+-- name: lease_orphaned
+-- why: The lease of a fence, if its task, worktree or session is over.
+-- takes: fence integer
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
+FROM leases
+WHERE leases.fence = :fence AND leases.released_at IS NULL AND (leases.task_id IS NOT NULL AND leases.worktree_id IS
+    NULL AND NOT (EXISTS (SELECT tasks.id
+FROM tasks
+WHERE tasks.id = leases.task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = leases.attempt)) OR
+    leases.worktree_id IS NOT NULL AND (EXISTS (SELECT worktrees.id
+FROM worktrees
+WHERE worktrees.id = leases.worktree_id AND worktrees.closed_at IS NOT NULL)) OR leases.task_id IS NULL AND
+    leases.worktree_id IS NULL AND (EXISTS (SELECT sessions.id
+FROM sessions
+WHERE sessions.id = leases.session_id AND sessions.ended_at IS NOT NULL)));
 
 -- name: wrong_parked
 -- why: Tasks set aside for a scope that nobody holds any more, or without a time at which they return.

@@ -2175,8 +2175,17 @@ RETURNING id;
 UPDATE tasks SET unmet_dependencies=(tasks.unmet_dependencies + 1)
 WHERE tasks.id = :task_id;
 
+-- name: edges_of
+-- why: What tasks depend on, with where each stands.
+-- takes: ids list
+-- gives: task_id text, depends_on_task_id text, met boolean, title text, status text
+SELECT task_dependencies.task_id, task_dependencies.depends_on_task_id, task_dependencies.met, tasks.title, tasks.status
+FROM task_dependencies JOIN tasks ON tasks.id = task_dependencies.depends_on_task_id
+WHERE task_dependencies.task_id IN (SELECT value FROM json_each(:ids))
+ORDER BY task_dependencies.task_id, tasks.number;
+
 -- name: dependencies_of
--- why: What tasks depend on, with where each stands and what came of it.
+-- why: The same with what came of it, which may be long.
 -- takes: ids list
 -- gives: task_id text, depends_on_task_id text, met boolean, title text, status text, result text
 SELECT task_dependencies.task_id, task_dependencies.depends_on_task_id, task_dependencies.met, tasks.title,
@@ -5044,6 +5053,27 @@ WHERE sessions.id = leases.session_id AND sessions.ended_at IS NOT NULL)))
 ORDER BY CAST(leases.fence AS TEXT), leases.resource
 
 LIMIT :limit;
+
+-- name: lease_orphaned
+-- why: The lease of a fence, if its task, worktree or session is over.
+-- takes: fence integer
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
+FROM leases
+WHERE leases.fence = :fence AND leases.released_at IS NULL AND (leases.task_id IS NOT NULL AND leases.worktree_id IS
+    NULL AND NOT (EXISTS (SELECT tasks.id
+FROM tasks
+WHERE tasks.id = leases.task_id AND tasks.status = 'IN_PROGRESS' AND tasks.attempt = leases.attempt)) OR
+    leases.worktree_id IS NOT NULL AND (EXISTS (SELECT worktrees.id
+FROM worktrees
+WHERE worktrees.id = leases.worktree_id AND worktrees.closed_at IS NOT NULL)) OR leases.task_id IS NULL AND
+    leases.worktree_id IS NULL AND (EXISTS (SELECT sessions.id
+FROM sessions
+WHERE sessions.id = leases.session_id AND sessions.ended_at IS NOT NULL)));
 
 -- name: wrong_parked
 -- why: Tasks set aside for a scope that nobody holds any more, or without a time at which they return.
