@@ -288,6 +288,11 @@ def _raise_numbers(connection: sqlite3.Connection) -> None:
                 f"UPDATE main.{table} SET revision = max({table}.revision, w.revision) + 1"
                 f" FROM was_{table} w WHERE w.id = {table}.id"
             )
+    if _has(connection, "was_asks", "temp"):  # a response goes along with the revision that it is about
+        connection.execute(
+            "UPDATE main.ask_responses SET ask_revision = ask_revision + a.revision - s.revision"
+            " FROM main.asks a JOIN source.asks s USING (id) WHERE a.id = ask_responses.ask_id"
+        )
     # Up to where the log was pruned is no number that was given out.
     connection.execute(
         "INSERT INTO main.counters (kind, value) SELECT kind, value FROM was_counters WHERE kind <> 'events_pruned'"

@@ -98,7 +98,7 @@ def settle(tx: Tx, *, known: bool) -> Settled:
 
 def _raise_numbers(tx: Tx) -> None:
     tx.run("tasks_raise", attempts=ATTEMPTS_MARGIN, revisions=NUMBERS_MARGIN)
-    for table in ("boards", "board_rows", "asks"):
+    for table in ("boards", "board_rows", "asks", "ask_responses"):
         tx.run(f"{table}_raise", revisions=NUMBERS_MARGIN)
     tx.run("counters_raise", count=NUMBERS_MARGIN)
     for row in tx.all("ids_last"):

@@ -22,7 +22,7 @@ from coordinate.db.portable import (
     now,
     optional,
 )
-from coordinate.db.schema import annotations_table, asks, board_rows, boards
+from coordinate.db.schema import annotations_table, ask_responses, asks, board_rows, boards
 from coordinate.db.statements import Statements
 from coordinate.states import ROW_STATUSES
 
@@ -284,11 +284,12 @@ add(
 
 # --- after a restore --------------------------------------------------------------------------------------------------
 
-for _table in (boards, board_rows, asks):
+# A response goes along with the revision that it is about, else each would be one to earlier words.
+for _revision in (b.revision, r.revision, asks.c.revision, ask_responses.c.ask_revision):
     add(
-        f"{_table.name}_raise",
+        f"{_revision.table.name}_raise",
         "After a restore: above every revision that was shown to anybody.",
-        update(_table).values(revision=_table.c.revision + given_integer("revisions")),
+        update(_revision.table).values({_revision.name: _revision + given_integer("revisions")}),
     )
 add(
     "takes_end",

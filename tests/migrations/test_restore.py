@@ -602,7 +602,11 @@ def test_no_revision_of_the_later_days_comes_twice_and_nobody_acts_on_a_response
     service.restore(made, url, replace=True)
     assert all(now > before for now, before in zip(revisions(url), shown, strict=True))
     with coordinate.connect(url, agent="bob") as c:
-        assert c.take(ask=ask).taken_by == "bob"
+        taken = c.take(ask=ask)
+        assert (taken.taken_by, taken.response and taken.response.outdated) == ("bob", False), "its words are the same"
     settled = revisions(url)
     service.settle(url)
     assert [now - before for now, before in zip(revisions(url), settled, strict=True)] == [1_000_000] * 3
+    with coordinate.connect(url, agent="bob") as c:
+        taken = c.take(ask=ask)
+        assert (taken.taken_by, taken.response and taken.response.outdated) == ("bob", False), "its words are the same"

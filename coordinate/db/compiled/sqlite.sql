@@ -4876,6 +4876,12 @@ UPDATE board_rows SET revision=(board_rows.revision + :revisions);
 -- gives: nothing
 UPDATE asks SET revision=(asks.revision + :revisions);
 
+-- name: ask_responses_raise
+-- why: After a restore: above every revision that was shown to anybody.
+-- takes: revisions integer
+-- gives: nothing
+UPDATE ask_responses SET ask_revision=(ask_responses.ask_revision + :revisions);
+
 -- name: takes_end
 -- why: After a restore nobody can tell who acts on which response.
 -- takes: nothing
