@@ -163,10 +163,14 @@ def _end_what_is_over(
 ) -> None:
     """What nobody answered in time is in the way of no ask, neither in its place nor under its key; before any lock."""
     about = None if task_id is None else story.find(tx, task_id)
+    before = None if supersedes is None else asks.find(tx, supersedes)
+    place = about if about is not None else before
+    if place is not None and (place is about or project is None):
+        project = str(place.project)
     found = [
-        asks.twin(tx, about.project if about is not None else project or "default", dedup_key),
+        asks.twin(tx, project or "default", dedup_key),
         None if about is None else tx.one("ask_at", surface="task", surface_id=about.id),
-        None if supersedes is None else asks.find(tx, supersedes),
+        before,
     ]
     for row in {row.id: row for row in found if row is not None and asks.may_be_over(row)}.values():
         over = _expire(tx, row.id)

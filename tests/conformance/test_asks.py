@@ -1193,6 +1193,10 @@ def test_an_ask_whose_time_is_over_is_in_no_others_way(board: Coordinator, waiti
     age(board_url, 601)
     with pytest.raises(Closed, match="nobody answered in time"):
         board.ask(**KEY, supersedes="ASK-5")
+    board.ask(**KEY, project="p")
+    board.ask(**KEY, project="p", dedup_key="next", timeout_seconds=600)
+    age(board_url, 601)
+    assert not board.ask(**KEY, supersedes="ASK-6", dedup_key="next").already
 
 
 def test_a_task_that_nobody_answered_in_time_is_unblocked_by_that(
