@@ -695,7 +695,7 @@ QUESTIONS = {
     "idx_tasks_parked_on": "Which tasks wait for this lease?",
     "idx_tasks_session": "What does a session hold?",
     "idx_attempts_lost": "Which claims did a session lose that it was not told of?",
-    "idx_sessions_agent": "Which sessions has an agent?",
+    "idx_sessions_seen": "Which sessions has an agent, and when did it last give a sign of life?",
     "idx_sessions_stale": "Which sessions were silent for longest?",
     "idx_worktrees_live": "Which worktree of a task is open? At most one.",
     "idx_leases_lock": "Who holds a lock? At most one.",

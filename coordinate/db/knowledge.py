@@ -12,7 +12,7 @@ from coordinate import errors
 from coordinate.db import fence
 
 # Every revision that this program knows, oldest first. A test keeps it equal to the migrations.
-REVISIONS = ("0001", "0002", "0003", "0004", "0006", "0007", "0008", "0009", "0010")
+REVISIONS = ("0001", "0002", "0003", "0004", "0006", "0007", "0008", "0009", "0010", "0011")
 HEAD = REVISIONS[-1]
 NUMBER = int(HEAD)
 VERSION_TABLE = "coordinate_version"

@@ -366,7 +366,7 @@ sessions = Table(
     Column("end_reason", TEXT, nullable=False, server_default=""),
     PrimaryKeyConstraint("id"),
     CheckConstraint("ttl_seconds > 0", name="ttl_seconds"),
-    Index("idx_sessions_agent", "agent", "started_at", "id"),
+    Index("idx_sessions_seen", "agent", "heartbeat_at", "id"),
     _partial("idx_sessions_stale", "heartbeat_at", "id", where="ended_at IS NULL"),
 )
 

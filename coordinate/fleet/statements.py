@@ -33,6 +33,7 @@ from coordinate.db.portable import (
 )
 from coordinate.db.schema import agents, applied_events, attempts, leases, sessions, tasks, tokens, worktrees
 from coordinate.db.statements import Statements
+from coordinate.inputs import LEASE_SECONDS_MAX
 
 DOING_SECONDS = 1_800
 STATEMENTS = Statements("fleet: agents, sessions, scopes, locks, worktrees, replay, tokens")
@@ -70,6 +71,8 @@ _DOING = {column.name: case((_IDLE, const("")), else_=column) for column in (s.d
 _SHOWN = tuple(_DOING[each.name].label(each.name) if each.name in _DOING else each for each in _SESSION)
 _STALE = and_(s.ended_at.is_(None), plus_seconds(s.heartbeat_at, s.ttl_seconds) < now())
 _FRESH = plus_seconds(s.heartbeat_at, s.ttl_seconds) >= now()
+# None is given more time than this: so much an index can tell.
+_RECENT = s.heartbeat_at >= plus_seconds(None, const(-LEASE_SECONDS_MAX))
 add(
     "session_insert",
     "One run of an agent.",
@@ -137,7 +140,7 @@ add(
     select(
         *agents.c,
         select(func.count(s.id, type_=BIGINT))
-        .where(s.agent == a.name, s.ended_at.is_(None), _FRESH)
+        .where(s.agent == a.name, s.ended_at.is_(None), _RECENT, _FRESH)
         .correlate(agents)
         .scalar_subquery()
         .label("live_sessions"),

@@ -382,6 +382,10 @@ def test_sessions_that_are_over_are_not_read_to_find_those_that_go_on(
     )
     text = "\n".join(plan_of(board_url, "sessions_open"))
     assert "idx_sessions_stale" in text, text
+    text = "\n".join(plan_of(board_url, "agents_list", limit=100))
+    assert len(re.findall(r"idx_sessions_(?:seen|stale)", text)) in (2, 4), text  # of two plans on Postgres
+    assert not re.search(r"Seq Scan on sessions|SCAN sessions", text), text
+    assert [(each.live_sessions, each.last_seen) for each in board.list_agents()] == [(1, session.heartbeat_at)]
     assert [each.id for each in board.list_sessions(of_agent="alice")] == [session.id]
     assert len(board.list_sessions(ended=True, limit=1000)) == 1000
 

@@ -3487,9 +3487,10 @@ WHERE sessions.ended_at IS NULL AND (sessions.heartbeat_at + make_interval(secs 
 -- gives: name text, kind text, role text, created_at instant, live_sessions integer, last_seen instant
 SELECT agents.name, agents.kind, agents.role, agents.created_at, (SELECT count(sessions.id) AS count_1
 FROM sessions
-WHERE sessions.agent = agents.name AND sessions.ended_at IS NULL AND (sessions.heartbeat_at + make_interval(secs =>
-    CAST(sessions.ttl_seconds AS DOUBLE PRECISION))) >= (SELECT date_trunc('milliseconds', clock_timestamp()))) AS
-    live_sessions, (SELECT max(sessions.heartbeat_at) AS max_1
+WHERE sessions.agent = agents.name AND sessions.ended_at IS NULL AND sessions.heartbeat_at >= (SELECT
+    date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(-604800 AS DOUBLE PRECISION))) AND
+    (sessions.heartbeat_at + make_interval(secs => CAST(sessions.ttl_seconds AS DOUBLE PRECISION))) >= (SELECT
+    date_trunc('milliseconds', clock_timestamp()))) AS live_sessions, (SELECT max(sessions.heartbeat_at) AS max_1
 FROM sessions
 WHERE sessions.agent = agents.name) AS last_seen
 FROM agents

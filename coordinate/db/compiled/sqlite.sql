@@ -2977,7 +2977,8 @@ WHERE sessions.ended_at IS NULL AND strftime('%Y-%m-%dT%H:%M:%fZ', sessions.hear
 -- gives: name text, kind text, role text, created_at instant, live_sessions integer, last_seen instant
 SELECT agents.name, agents.kind, agents.role, agents.created_at, (SELECT count(sessions.id) AS count_1
 FROM sessions
-WHERE sessions.agent = agents.name AND sessions.ended_at IS NULL AND strftime('%Y-%m-%dT%H:%M:%fZ',
+WHERE sessions.agent = agents.name AND sessions.ended_at IS NULL AND sessions.heartbeat_at >=
+    strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (-604800) || ' seconds') AND strftime('%Y-%m-%dT%H:%M:%fZ',
     sessions.heartbeat_at, (sessions.ttl_seconds) || ' seconds') >= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AS
     live_sessions, (SELECT max(sessions.heartbeat_at) AS max_1
 FROM sessions
