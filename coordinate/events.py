@@ -242,12 +242,13 @@ def learnings(tx: Tx, *, limit: int = LEARNINGS_MAX, agent: str = "", session: s
 
 
 def unheard(tx: Tx, *, agent: str, session: str | None) -> bool:
-    """Whether to call `learnings`: it would hand something along, a newcomer has to begin, or much came in silence,
-    all of which each look would go through again.
+    """Whether to call `learnings`: it would hand something along, or tell of a gap, a newcomer has to begin, or much
+    came in silence, all of which each look would go through again.
     """
     agent, consumer = inputs.agent(agent), listener(inputs.name(session or agent, "session"))
     cursor = tx.one("cursor", consumer=consumer)
-    if cursor is None or head(tx) - cursor.delivered > SILENT_MAX:
+    here = _head(tx)
+    if cursor is None or here.position - cursor.delivered > SILENT_MAX or here.pruned > cursor.delivered:
         return True
     return bool(tx.all("said_after", after=int(cursor.delivered), not_by=agent, limit=1))
 

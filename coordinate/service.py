@@ -456,6 +456,10 @@ class Coordinator:
         """
         self.database.number_events()
         name, run = self._caller(agent, session)
+        inputs.limit(limit, most=events.NEXT_MAX)
+        # Whoever asks often is mostly told nothing, and waits for no writer then.
+        if not self._perform(lambda tx: events.unheard(tx, agent=name, session=run), writes=False, session=run):
+            return Learnings((), 0, None)
         return self._perform(
             lambda tx: events.learnings(tx, limit=limit, agent=name, session=run), writes=True, session=run
         )

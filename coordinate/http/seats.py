@@ -45,7 +45,7 @@ class Seats:
         if key not in mine:
             async with self._lock:
                 if key not in mine:
-                    mine[key] = Seat(await self._calls.run(partial(self._begin, key, caller)), caller)
+                    mine[key] = Seat(await self._calls.write(partial(self._begin, key, caller)), caller)
         mine[key] = seat = mine.pop(key)
         if len(mine) > OF_ONE_MAX:
             del mine[next(iter(mine))]

@@ -1,6 +1,7 @@
 """Calls of many clients at once over one board: a few threads work, and whoever waits takes none of them.
 
-The board is asked from threads, as many as it keeps connections. A call that waits looks, and looks again when the log
+The board is asked from threads, as many as it keeps connections; some are left to those who only look, for whoever
+writes may wait long for others. A call that waits looks, and looks again when the log
 has grown or two seconds are over. Who follows the log and who waits share one reader of it, on either engine, whichever
 process wrote; it rests while there is nobody.
 """
@@ -24,8 +25,8 @@ from coordinate.service import Coordinator
 
 R = TypeVar("R")
 
-WORKERS = 8
-LOOK_SECONDS = 2.0
+WORKERS, WRITERS = 8, 6
+LOOK_SECONDS, SOON_SECONDS = 2.0, 0.5
 READ_SECONDS = 0.25
 KEPT_MAX = 1_000
 PAGE = 500
@@ -43,7 +44,7 @@ class Calls:
 
     def __init__(self, board: Coordinator) -> None:
         self.board = board
-        self._workers = anyio.CapacityLimiter(WORKERS)
+        self._workers, self._writers = anyio.CapacityLimiter(WORKERS), anyio.CapacityLimiter(WRITERS)
         self.feed = Feed(self)
         # Tokens that were found to have ended while their calls waited.
         self.ended: set[int] = set()
@@ -54,6 +55,22 @@ class Calls:
         `apart` is for those who may take no thread from the others.
         """
         return await to_thread.run_sync(work, limiter=apart or self._workers)
+
+    async def write(self, work: Callable[[], R]) -> R:
+        """The same for what may write."""
+        async with self._writers:
+            return await self.run(work)
+
+    async def write_soon(self, work: Callable[[], R]) -> R | None:
+        """The same, unless all writers wait for long: then it is left, and the answer is None."""
+        with anyio.move_on_after(SOON_SECONDS) as waiting:
+            await self._writers.acquire()
+        if waiting.cancelled_caught:
+            return None
+        try:
+            return await self.run(work)
+        finally:
+            self._writers.release()
 
     async def perform(
         self,
@@ -68,9 +85,9 @@ class Calls:
 
         `gone` tells whether the client went away: that ends a wait, which would take what nobody is told of.
         """
-        wait = _wait_of(operation, arguments)
+        run, wait = self.run if operation.looks else self.write, _wait_of(operation, arguments)
         if not wait:
-            return await self.run(partial(operation.call, board, caller, arguments))
+            return await run(partial(operation.call, board, caller, arguments))
         deadline = time.monotonic() + wait
         at_once = {**arguments, "wait": 0}
         with self.feed.followed():
@@ -78,7 +95,7 @@ class Calls:
                 seen = self.feed.changed
                 left = 0.0 if self.feed.stopped else deadline - time.monotonic()
                 try:
-                    answer = await self.run(partial(operation.call, board, caller, at_once))
+                    answer = await run(partial(operation.call, board, caller, at_once))
                 except Held:
                     if left <= 0:
                         raise

@@ -162,7 +162,7 @@ class _Door:
             answer = await self._perform(context, seat, tool, params.arguments or {})
             if await self.seating.gone(context):
                 return _told(answer)  # what comes along is told once, and to somebody
-            return _told(answer | await self.calls.run(seat.news))
+            return _told(answer | (await self.calls.write_soon(seat.news) or {}))
         except CoordinateError as error:
             return _told(fitted(self._refusal(context, seat, error), ANSWER_MAX)[0], is_error=True)
         except Exception as error:  # a fault of ours ends this call, not the server

@@ -77,7 +77,7 @@ class Alone:
             if self._seat is None:
                 told = context.session.client_params
                 client = told.client_info.name if told is not None else ""
-                self._seat = await self._calls.run(partial(self._begin, client))
+                self._seat = await self._calls.write(partial(self._begin, client))
             return self._seat
 
     def profile(self, context: Context) -> str:

@@ -897,6 +897,53 @@ def test_a_token_that_a_restore_brought_back_may_wait_again_and_strangers_wait_f
 
 
 @ON_A_FILE
+def test_who_looks_waits_for_nobody_who_waits_to_write(board: Coordinator, board_url: str) -> None:
+    """Neither over the API nor by MCP, whose answers bring along what others said, be it nothing."""
+    board.dispatch(title="T", role="worker")
+    token = board.create_token(name="bob", role="worker").secret
+
+    async def crowd() -> None:
+        async with within(Application(board, Rules(frozenset({"here"})))) as server, anyio.create_task_group() as tasks:
+            answered: list[int] = []
+
+            async def note() -> None:
+                answered.append(
+                    (await server("POST", "/api/comment", {"task": "TASK-1", "text": "x"}, token=token)).status
+                )
+
+            mcp = await _begun(server, token)
+            await mcp("list_my_tasks")
+            await note()
+            with connect(board_url) as another:
+                another.execute("BEGIN IMMEDIATE")
+                for _ in range(12):
+                    tasks.start_soon(note)
+                await anyio.sleep(0.3)
+                with anyio.fail_after(10):
+                    assert (await server("GET", "/tasks", token=token, Accept="text/html")).status == 200
+                    assert (await mcp("list_my_tasks")) == []
+                assert answered == [200]
+                another.execute("ROLLBACK")
+
+    anyio.run(crowd)
+
+
+async def _begun(server: Callable[..., Any], token: str) -> Callable[..., Any]:
+    """A client of MCP with a transport session."""
+    shown = {"token": token, "Accept": BOTH}
+    me = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    body: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": me}
+    shown["Mcp-Session-Id"] = (await server("POST", "/mcp", body, **shown)).headers["mcp-session-id"]
+
+    async def call(tool: str, **arguments: Any) -> Any:
+        asked = {**body, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+        told = (await server("POST", "/mcp", asked, **shown)).body.decode().partition("data: ")[2]
+        return json.loads(told)["result"]["structuredContent"]["result"]
+
+    return call
+
+
+@ON_A_FILE
 def test_it_stops_cleanly_with_open_streams_and_waits(server: Server, follow: Follow) -> None:
     stream = follow()
     found: dict[str, Any] = {}
