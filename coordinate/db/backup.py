@@ -96,10 +96,19 @@ def make(board: Path, revision: str) -> Path:
         number = max((number for number, _ in _backups(board)), default=0) + 1
         while os.path.lexists(final := board.with_name(f"{board.name}.backup-{revision}-{number}")):
             number += 1  # of a revision that only a newer program knows
+        give_rights(partial, board.stat())
         partial.replace(final)
     finally:
         _remove(partial)
     return final
+
+
+def give_rights(file: Path, like: os.stat_result) -> None:
+    """As open to others as another, and its owner's where root made it; for its owner to write."""
+    with suppress(OSError):  # then it is for fewer than could be
+        if hasattr(os, "geteuid") and os.geteuid() == 0:
+            os.chown(file, like.st_uid, like.st_gid)
+        file.chmod(stat.S_IMODE(like.st_mode) | stat.S_IRUSR | stat.S_IWUSR)
 
 
 def prune(board: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -45,7 +45,10 @@ def replacing(source: Path, board: Path, *, replace: bool) -> Iterator[Replacing
     with dialect.way_to(str(board)), _room_beside(board) as folder:
         copy = _copy_at_head(source, Path(folder) / "board.db")
         engine = dialect.SQLite(str(board), create=True, patience=config.patience(None))
-        with _without_what_cannot_be_read(board, replace=replace) as aside, closing(engine.connect()) as connection:
+        with (
+            _without_what_cannot_be_read(board, source, replace=replace) as aside,
+            closing(engine.connect()) as connection,
+        ):
             _begin(engine, connection, copy)
             kept = None
             try:
@@ -131,13 +134,16 @@ def _refuse_a_fenced_backup(copy: Path, source: Path) -> None:
 
 
 @contextmanager
-def _without_what_cannot_be_read(board: Path, *, replace: bool) -> Iterator[str | None]:
+def _without_what_cannot_be_read(board: Path, source: Path, *, replace: bool) -> Iterator[str | None]:
     """A damaged file, or one that is none of SQLite's, makes way for a new one, and is kept under another name.
 
-    Where the block raises it comes back.
+    Where the block raises it comes back. What was lost is as open to others as its backup.
     """
-    damage = _damage(board) if board.exists() else ""
+    is_there = board.exists()
+    damage = _damage(board) if is_there else ""
     if not damage:
+        if not is_there:
+            _make_like(source, board)
         yield None
         return
     if not replace:
@@ -148,12 +154,20 @@ def _without_what_cannot_be_read(board: Path, *, replace: bool) -> Iterator[str 
     aside = f"{board}.replaced-{number}"
     _rename(str(board), aside)
     try:
+        _make_like(Path(aside), board)
         yield aside
     except BaseException:
         for beside in _BESIDE:
             Path(f"{board}{beside}").unlink(missing_ok=True)
         _rename(aside, str(board))
         raise
+
+
+def _make_like(example: Path, board: Path) -> None:
+    """An empty file with the same rights; and its owner's who was there, also when root makes it."""
+    with config.reaching(board, "db"), suppress(FileExistsError):
+        os.close(os.open(board, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        backup.give_rights(board, example.stat())
 
 
 # What SQLite keeps beside a file.

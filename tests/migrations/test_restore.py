@@ -10,6 +10,7 @@ import shlex
 import shutil
 import signal
 import sqlite3
+import stat
 import subprocess
 import time
 from collections.abc import Iterator
@@ -197,6 +198,24 @@ def test_a_linked_board_that_cannot_be_read_is_replaced_where_it_lies(plain: Pat
     assert link.is_symlink()
     with coordinate.connect(plain, agent="alice") as c:
         c.dispatch(title="t", role="w")
+
+
+@pytest.mark.parametrize("left", ["a board", "damage", "nothing"])
+def test_a_restored_board_is_no_more_open_to_others_than_before(plain: Path, tmp_path: Path, left: str) -> None:
+    """Also where a new file takes its place, made by root perhaps; a backup is often kept from being written."""
+    plain.chmod(0o600)
+    owner = 65_534 if os.geteuid() == 0 else os.geteuid()
+    os.chown(plain, owner, -1)
+    made = Path(backup.export(plain, tmp_path / "backup.db").backup)
+    made.chmod(0o400)
+    if left == "damage":
+        plain.write_bytes(b"\xff" * 9_000)
+    if left == "nothing":
+        plain.unlink()
+    kept = service.restore(made, plain, replace=True).kept
+    for path in (plain, Path(kept or plain)):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert left == "nothing" or path.stat().st_uid == owner
 
 
 @pytest.mark.parametrize("harm", ["DROP TABLE tasks", "DROP TABLE counters", "DELETE FROM counters"])
