@@ -96,19 +96,19 @@ def make(board: Path, revision: str) -> Path:
         number = max((number for number, _ in _backups(board)), default=0) + 1
         while os.path.lexists(final := board.with_name(f"{board.name}.backup-{revision}-{number}")):
             number += 1  # of a revision that only a newer program knows
-        give_rights(partial, board.stat())
+        give_rights(partial, board)
         partial.replace(final)
     finally:
         _remove(partial)
     return final
 
 
-def give_rights(file: Path, like: os.stat_result) -> None:
-    """As open to others as another, and its owner's where root made it; for its owner to write."""
+def give_rights(file: Path, like: Path) -> None:
+    """As open to others as another, and its owner's where root made it."""
     with suppress(OSError):  # then it is for fewer than could be
         if hasattr(os, "geteuid") and os.geteuid() == 0:
-            os.chown(file, like.st_uid, like.st_gid)
-        file.chmod(stat.S_IMODE(like.st_mode) | stat.S_IRUSR | stat.S_IWUSR)
+            os.chown(file, (found := like.stat()).st_uid, found.st_gid)
+        file.chmod(_open_to(like))
 
 
 def prune(board: Path) -> None:
@@ -152,7 +152,7 @@ def copy(board: Path, partial: Path) -> dict[str, int]:
     """Copy what is committed into a new file, and check it; the answer is the rows of each table."""
     try:
         # As secret as the board itself, from the first byte on.
-        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, stat.S_IMODE(board.stat().st_mode)))
+        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _open_to(board)))
         rows = _copy(board, partial)
         with partial.open("rb+") as written:
             os.fsync(written.fileno())
@@ -163,6 +163,17 @@ def copy(board: Path, partial: Path) -> dict[str, int]:
             f"{partial.parent} takes no copy of {board}: {error.strerror}", hint="name another place"
         ) from None
     return rows
+
+
+def _open_to(board: Path) -> int:
+    """Who may reach a board: where its folder lets others not in, its own mode says nothing of them.
+
+    Its owner may write, though what is copied here may be kept from that, as a backup is.
+    """
+    mode, folder = stat.S_IMODE(board.stat().st_mode), board.resolve().parent.stat().st_mode
+    for enters, rights in ((stat.S_IXGRP, stat.S_IRWXG), (stat.S_IXOTH, stat.S_IRWXO)):
+        mode &= ~(0 if folder & enters else rights)
+    return mode | stat.S_IRUSR | stat.S_IWUSR
 
 
 _SPACE = "free some space there, or name another place; nothing was changed"

@@ -167,7 +167,7 @@ def _make_like(example: Path, board: Path) -> None:
     """An empty file with the same rights; and its owner's who was there, also when root makes it."""
     with config.reaching(board, "db"), suppress(FileExistsError):
         os.close(os.open(board, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        backup.give_rights(board, example.stat())
+        backup.give_rights(board, example)
 
 
 # What SQLite keeps beside a file.

@@ -95,6 +95,19 @@ def test_a_backup_is_as_secret_as_the_board(board_file: Path) -> None:
     assert stat.S_IMODE(made.stat().st_mode) == 0o600
 
 
+def test_a_copy_is_for_nobody_whom_the_folder_of_the_board_keeps_out(plain: Path, tmp_path: Path) -> None:
+    """As `init` makes it: the file's own mode says nothing where its folder is closed."""
+    plain.chmod(0o444)
+    mask = os.umask(0)
+    try:
+        for folder, expected in ((0o700, 0o600), (0o750, 0o640), (0o755, 0o644)):
+            plain.parent.chmod(folder)
+            made = Path(backup.export(plain, tmp_path / f"{folder:o}.db").backup)
+            assert stat.S_IMODE(made.stat().st_mode) == expected
+    finally:
+        os.umask(mask)
+
+
 def test_a_damaged_board_is_not_upgraded_and_leaves_no_backup(board_file: Path) -> None:
     migrate.downgrade(str(board_file), "0001")
     for path in board_file.parent.glob("*.backup-*"):

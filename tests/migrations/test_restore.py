@@ -368,6 +368,18 @@ def test_what_cannot_be_read_is_no_backup_and_said(within_reach: Path) -> None:
     }
 
 
+def test_a_backup_that_is_kept_from_being_written_is_restored(within_reach: Path) -> None:
+    """Root may write everything, so another user restores."""
+    (made := within_reach / "backup.db").write_bytes((within_reach / "board.db").read_bytes())
+    made.chmod(0o444)
+
+    def restore() -> list[str | None]:
+        places = (within_reach / name for name in ("board.db", "new.db"))
+        return [service.restore(made, place, replace=True).kept for place in places]
+
+    assert arena.as_somebody(restore) == [f"{within_reach}/board.db.backup-{HEAD}-1", None]
+
+
 def test_a_restore_that_fails_leaves_a_damaged_board_where_it_was(plain: Path, tmp_path: Path) -> None:
     """Else the next command finds an empty file there, and says how to make a new board."""
     made = backup.export(plain, tmp_path / "backup.db").backup
