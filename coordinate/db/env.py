@@ -135,9 +135,8 @@ def _migrate_sqlite(context: Any, verb: str, connection: Connection, where: str)
     board, told = Path(os.path.realpath(where)), context.config.attributes
     try:
         with connection.begin():
-            _migrate_on(context, verb, connection, where, board=board)
-            broken = backup.orphans(_driver(connection))
-            if broken and verb in MOVES:
+            changed = _migrate_on(context, verb, connection, where, board=board)
+            if changed and (broken := backup.orphans(_driver(connection))):
                 raise errors.CoordinateError(
                     f"{where} would hold {len(broken)} row(s) without their parent: {broken[:5]}",
                     hint="nothing was changed",
@@ -204,7 +203,8 @@ def _wait_for_turn(connection: Connection) -> None:
 
 def _migrate_on(
     context: Any, verb: str, connection: Connection, where: str, *, board: Path | None = None, **more: Any
-) -> None:
+) -> bool:
+    """Do what the verb says; whether there was a step to be made."""
     context.configure(
         connection=connection, dont_mutate=verb not in WRITES, **_options(connection.dialect.name), **more
     )
@@ -212,13 +212,15 @@ def _migrate_on(
     with context.begin_transaction():
         before = migration.get_current_heads()
         _refuse_what_is_not_ours(context, verb, connection, before, where)
-        if board and before and verb in MOVES and list(migration.opts["fn"](before, migration)):
+        steps = list(migration.opts["fn"](before, migration)) if verb in MOVES else []
+        if board and before and steps:
             context.config.attributes["backup"] = str(backup.make(board, before[0]))
         context.run_migrations()
         if verb == "downgrade" and not migration.get_current_heads():
             connection.execute(text(f"DROP TABLE IF EXISTS {schema.VERSION_TABLE}"))
         if last := context.config.attributes.get("last"):
             last(_driver(connection))
+        return bool(steps)
 
 
 def _refuse_what_is_not_ours(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from pathlib import Path
 
 import pytest
+from alembic.command import upgrade as upgrade_by_hand
 
 import coordinate
 from coordinate import errors, service
@@ -75,6 +77,20 @@ def test_a_window_that_closes_under_an_open_program_stops_it_at_the_next_write(b
         with pytest.raises(errors.SchemaAhead):
             c.dispatch(title="u", role="worker")
     assert run(board_url, "SELECT count(*) FROM tasks") == [(1,)]
+
+
+def test_what_changes_no_schema_reads_no_rows(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each program of a deployment checks the board before it starts, however large that is."""
+
+    def read(connection: sqlite3.Connection) -> list[object]:
+        raise AssertionError("all rows were read")
+
+    monkeypatch.setattr("coordinate.db.backup.orphans", read)
+    assert migrate.check(str(plain)) == []
+    migrate._run(str(plain), lambda config: upgrade_by_hand(config, "head"))
+    with pytest.raises(AssertionError):
+        migrate.downgrade(str(plain), "0009")
+    assert migrate.current(str(plain)).at_head
 
 
 def test_several_version_rows_are_refused_and_not_touched(board_url: str) -> None:
