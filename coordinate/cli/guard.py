@@ -65,8 +65,10 @@ def install(call: Call, fail_open: bool, project: str | None) -> None:
                 path=str(path),
             )
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"#!/bin/sh\n{MARK}\n{missing}\nexec {line} >/dev/null\n", encoding="utf-8")
-        path.chmod(0o755)
+        partial = path.with_name(f"{path.name}.partial")  # half a hook would let everything pass
+        partial.write_bytes(f"#!/bin/sh\n{MARK}\n{missing}\nexec {line} >/dev/null\n".encode())
+        partial.chmod(0o755)
+        partial.replace(path)
     except OSError as error:
         said = f"{path} cannot be written: {error.strerror}"
         raise errors.InvalidInput(said, hint="see what stands there, or in its way", field="folder") from None
