@@ -124,7 +124,8 @@ def stop(child: subprocess.Popen[bytes]) -> None:
 
 def _signal(child: subprocess.Popen[bytes], number: int) -> None:
     if os.name != "posix":
-        child.send_signal(number)
+        if number == signal.SIGTERM:  # a Ctrl-C reaches all of a console's programs by itself
+            child.terminate()
         return
     with suppress(ProcessLookupError, PermissionError):  # all gone, or not ours any more
         os.killpg(child.pid, number)

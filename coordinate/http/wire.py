@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import resource
 import socket
 import time
 from contextlib import suppress
@@ -111,6 +110,10 @@ class Connection(H11Protocol):
 
 def make_room() -> None:
     """Let the process open as many files as it needs, or as it may, and have no more connections than that."""
+    try:
+        import resource
+    except ModuleNotFoundError:  # Windows has no such limit
+        return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = CONNECTIONS_MAX + FILES_KEPT
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -56,6 +56,8 @@ class Protocol:
         """Whether the client is gone though stdin has not ended: its parent died, or nobody reads."""
         if os.getppid() != self._parent:
             return True
+        if not hasattr(select, "poll"):  # Windows: the end of stdin tells alone
+            return False
         poll = select.poll()
         poll.register(self.writes, 0)
         return any(state & (select.POLLERR | select.POLLHUP | select.POLLNVAL) for _, state in poll.poll(0))
