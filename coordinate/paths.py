@@ -17,8 +17,10 @@ Not resolved here: symbolic links (the caller passes the path they lead to) and 
 says that the repository lies where case makes no difference). A character is one code point of the NFC form.
 
 **Cost.** `overlaps` and `matches` fill a table of segments by segments, and for a pair of segments that must agree,
-at most four tables of characters by characters, each cell once. That is O(len(a) · len(b)) in time, O(len(b)) in
-space and without recursion, for any patterns; at the longest, some four million cells.
+at most four tables of characters by characters, each cell once, and a row of these at a time. That is
+O(len(a) · len(b)) in time, O(len(b)) in space and without recursion, for any patterns. Whoever claims holds a lock
+meanwhile, so what would cost more is read as wider: a path of more than 64 segments means the folder at its 64th, and a
+segment with more than 16 classes, or a class of more than 64 characters, any name.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from itertools import takewhile
 from typing import TypeVar
 
@@ -34,6 +37,9 @@ from coordinate.errors import InvalidInput
 ROOT = "."
 PATTERN_LENGTH_MAX = 1_000
 PATTERN_BYTES_MAX = 2_000
+DEPTH_MAX = 64
+CLASSES_MAX = 16
+CLASS_LENGTH_MAX = 64
 
 Characters = tuple[tuple[int, int], ...]
 """The code points that may stand in one place, as closed ranges."""
@@ -68,7 +74,7 @@ def canonical(pattern: str, *, root: str | None = None, fold_case: bool = False)
     if is_absolute:
         top, is_known = _resolve(root or "", fold_case)
         segments = _below(top if is_known else None, segments, pattern)
-    result = "/".join(segments) or ROOT
+    result = "/".join(segments[:DEPTH_MAX]) or ROOT
     _refuse_too_long(result)
     return result
 
@@ -223,23 +229,62 @@ def _spread(segment: str) -> Iterable[str | None]:
     return [None, *_spread("*" + tail)] if tail else [None]
 
 
+@lru_cache(4096)  # the same few segments stand in most patterns
 def _share_a_name(a: str, b: str) -> bool:
     if a == b:
         return True
     if _GLOB.isdisjoint(a) and _GLOB.isdisjoint(b):
         return False
-    return any(_meet(ours, theirs, _share_a_character) for ours in _readings(a) for theirs in _readings(b))
+    return any(_read_alike(ours, theirs) for ours in _readings(a) for theirs in _readings(b))
 
 
 def _admits(segment: str, name: str) -> bool:
     as_it_is: Reading = [_exactly(character) for character in name]
-    return any(_meet(reading, as_it_is, _share_a_character) for reading in _readings(segment))
+    return any(_read_alike(reading, as_it_is) for reading in _readings(segment))
+
+
+def _read_alike(left: Reading, right: Reading) -> bool:
+    """What `_meet` says of two rows of characters; here a line of its table is the bits of a number."""
+    end = 1 << len(right)
+    places: dict[Characters | None, int] = {}
+    for j, theirs in enumerate(right):
+        places[theirs] = places.get(theirs, 0) | 1 << j
+    stars = places.pop(None, 0)
+    ranges = {theirs: where for theirs, where in places.items() if theirs and not _is_one(theirs)}
+    agreeing: dict[Characters, int] = {}
+    line = _on(1, stars)
+    for ours in left:
+        if ours is None:
+            line = (end << 1) - (line & -line)  # from the first that can on, all can
+        else:
+            if ours not in agreeing:
+                some = ranges if _is_one(ours) else places
+                agreeing[ours] = places.get(ours, 0)
+                for theirs, where in some.items():
+                    if theirs is not None and _share_a_character(ours, theirs):
+                        agreeing[ours] |= where
+            line = _on((line & agreeing[ours]) << 1 | line & stars, stars)
+        if not line:
+            return False
+    return bool(line & end)
+
+
+def _on(line: int, stars: int) -> int:
+    """The same, with what stands for nothing passed."""
+    while (more := line | (line & stars) << 1) != line:
+        line = more
+    return line
+
+
+def _is_one(characters: Characters) -> bool:
+    return len(characters) == 1 and characters[0][0] == characters[0][1]
 
 
 def _share_a_character(a: Characters, b: Characters) -> bool:
     return any(first <= end and start <= last for first, last in a for start, end in b)
 
 
+@lru_cache(1024)
 def _readings(segment: str) -> list[Reading]:
     """What a segment may mean: its classes as plain text, and as classes; in doubt, any name."""
     plain = [_place(character) for character in segment]
@@ -267,9 +312,11 @@ def _exactly(character: str) -> Characters:
 
 
 def _is_doubtful(segment: str) -> bool:
-    """Whether a class in it is read differently by different tools, locales or letter cases."""
-    for found in re.finditer(_CLASS, segment):
+    """Whether a class in it is read differently by different tools, locales or letter cases, or costs much."""
+    for count, found in enumerate(re.finditer(_CLASS, segment), 1):
         members = found["members"]
+        if count > CLASSES_MAX or len(members) > CLASS_LENGTH_MAX:
+            return True
         if any(opening in members for opening in ("[:", "[.", "[=")):
             return True
         if any(last and not _is_plain_range(first, last) for first, last, _ in re.findall(_MEMBER, members)):

@@ -365,3 +365,35 @@ def steps_of_overlap(a: str, b: str, budget: int) -> int:
 )
 def test_hostile_patterns_cost_no_more_than_the_product_of_their_lengths(a: str, b: str) -> None:
     assert steps_of_overlap(a, b, budget=20 * len(a) * len(b)) > 0
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("*a" * 499, "*b" * 499),
+        ("?*" * 499 + "x", "*?" * 499 + "y"),
+        ("*[ab]" * 16 + "".join(map(chr, range(0x4E00, 0x4E00 + 500))), "*[cd]" * 16 + "x" * 500),
+        ("*[ab]" * 199, "*[cd]" * 199),
+        (f"[{'ac' * 400}]", f"[{'bd' * 400}]"),
+    ],
+)
+def test_a_row_of_many_characters_is_compared_at_once(a: str, b: str) -> None:
+    """Whoever claims holds the lock of all claims meanwhile, and may name a hundred patterns where others hold many."""
+    assert steps_of_overlap(a, b, budget=100 * (len(a) + len(b))) > 0
+
+
+places = st.sampled_from([None, *map(paths._exactly, "ab"), ((97, 98),), ((0, 96), (98, 0x10FFFF)), ((0, 0x10FFFF),)])
+
+
+@given(st.lists(places, max_size=8), st.lists(places, max_size=8))
+def test_rows_of_bits_say_what_the_table_says(left: paths.Reading, right: paths.Reading) -> None:
+    assert paths._read_alike(left, right) == paths._meet(left, right, paths._share_a_character)
+
+
+def test_what_would_cost_much_is_read_as_wider() -> None:
+    deep = "/".join(["d"] * 64)
+    assert canonical(f"{deep}/e/f") == deep
+    assert canonical(f"/r/{deep}/e", root="/r") == deep
+    assert overlaps("src/" + "[ab]" * 17, "src/anything")
+    assert overlaps(f"src/[{'ac' * 33}]", "src/anything")
+    assert not overlaps("src/" + "[ab]" * 17, "lib/anything")
