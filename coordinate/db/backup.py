@@ -17,7 +17,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from coordinate import errors
+from coordinate import config, errors
 from coordinate.db import dialect, fence, knowledge, schema
 from coordinate.db.engine import Database, Tx
 from coordinate.db.server import quoted
@@ -96,14 +96,21 @@ def make(board: Path, revision: str) -> Path:
         number = max((number for number, _ in _backups(board)), default=0) + 1
         while os.path.lexists(final := board.with_name(f"{board.name}.backup-{revision}-{number}")):
             number += 1  # of a revision that only a newer program knows
-        give_rights(partial, board)
+        _give_rights(partial, board)
         partial.replace(final)
     finally:
         _remove(partial)
     return final
 
 
-def give_rights(file: Path, like: Path) -> None:
+def make_like(example: Path, board: Path) -> None:
+    """An empty file, unless one is there, for a board that was another: with its rights from the first byte on."""
+    with config.reaching(board, "db"), suppress(FileExistsError):
+        os.close(os.open(board, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        _give_rights(board, example)
+
+
+def _give_rights(file: Path, like: Path) -> None:
     """As open to others as another, and its owner's where root made it."""
     with suppress(OSError):  # then it is for fewer than could be
         if hasattr(os, "geteuid") and os.geteuid() == 0:

@@ -414,6 +414,7 @@ class _Ends:
 
         if found := self.target.make_room(dry_run=False):
             raise errors.CannotMove(f"{self.to}: {'; '.join(found)}", hint="nothing was changed", problems=found)
+        self.target.make_like(self.source)
         try:
             migrate.upgrade(self.target_url, last=close)
         except errors.Busy as busy:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -143,7 +143,7 @@ def _without_what_cannot_be_read(board: Path, source: Path, *, replace: bool) ->
     damage = _damage(board) if is_there else ""
     if not damage:
         if not is_there:
-            _make_like(source, board)
+            backup.make_like(source, board)
         yield None
         return
     if not replace:
@@ -154,20 +154,13 @@ def _without_what_cannot_be_read(board: Path, source: Path, *, replace: bool) ->
     aside = f"{board}.replaced-{number}"
     _rename(str(board), aside)
     try:
-        _make_like(Path(aside), board)
+        backup.make_like(Path(aside), board)
         yield aside
     except BaseException:
         for beside in _BESIDE:
             Path(f"{board}{beside}").unlink(missing_ok=True)
         _rename(aside, str(board))
         raise
-
-
-def _make_like(example: Path, board: Path) -> None:
-    """An empty file with the same rights; and its owner's who was there, also when root makes it."""
-    with config.reaching(board, "db"), suppress(FileExistsError):
-        os.close(os.open(board, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        backup.give_rights(board, example)
 
 
 # What SQLite keeps beside a file.

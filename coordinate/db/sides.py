@@ -26,7 +26,7 @@ from zlib import adler32, crc32
 from sqlalchemy import BigInteger, CheckConstraint, Column, Table, UniqueConstraint
 
 from coordinate import errors, inputs
-from coordinate.db import dialect, fence, names
+from coordinate.db import backup, dialect, fence, names
 from coordinate.db.engine import Database, Tx
 from coordinate.db.portable import kind_of
 from coordinate.db.schema import VERSION_TABLE, counters, events, metadata
@@ -122,6 +122,9 @@ class Side(Protocol):
 
     def make_room(self, *, dry_run: bool) -> list[str]:
         """Where no board is yet: let one be made (or only look); what hinders it. Outside of a transaction."""
+
+    def make_like(self, other: Side) -> None:
+        """Where nothing is yet, and both are files: as open to others as the other one. Outside of a transaction."""
 
     def identity(self) -> object:
         """What is the same wherever it is reached from, and of nothing else; None where nothing is yet.
@@ -264,6 +267,7 @@ class _Side:
     def links_of_others(self) -> list[str]:
         return []
 
+    def make_like(self, other: Side) -> None: ...
     def settle(self) -> None: ...
     def open_feed(self) -> None: ...
     def stop_writers(self, tables: Sequence[str], *, wait: bool = True) -> None: ...
@@ -335,6 +339,10 @@ class SQLiteSide(_Side):
         except OSError as error:
             return [f"nothing can be made in {there}: {error.strerror}"]
         return []
+
+    def make_like(self, other: Side) -> None:
+        if isinstance(other, SQLiteSide):
+            backup.make_like(Path(other.engine.describe()), Path(os.path.realpath(self.engine.describe())))
 
     def identity(self) -> object:
         path = Path(self.engine.describe())

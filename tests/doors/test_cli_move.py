@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
 import sys
 import tomllib
@@ -25,6 +26,7 @@ def test_a_folders_board_moves_and_the_folder_names_the_new_place(tmp_path: Path
     old = folder / "board.db"
     with coordinate.connect(old, agent="alice", create=True) as c:
         c.dispatch(title="Größe 🚀", role="worker")
+    old.chmod(0o600)
     (folder / "config.toml").write_text('# ours\nbusy_seconds = 7\ndb = "board.db"\n')
     command = Command("", tmp_path)
     del command.environment["COORDINATE_DB"]
@@ -33,6 +35,7 @@ def test_a_folders_board_moves_and_the_folder_names_the_new_place(tmp_path: Path
     report = command("db", "move", "--to", str(new), "--switch").json
     assert (report["state"], report["target"], report["switched"]) == ("moved", str(new), str(folder / "config.toml"))
     assert report["tables"]["tasks"]["rows"] == 1
+    assert stat.S_IMODE(new.stat().st_mode) == 0o600, "as open to others as the old one"
     kept = (folder / "config.toml").read_text().splitlines()
     assert kept[1:] == ["# ours", "busy_seconds = 7"]
     assert command("db", "where").json["database"] == str(new)
