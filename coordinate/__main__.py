@@ -80,12 +80,14 @@ def _leave(status: int) -> NoReturn:
 def _perform(arguments: list[str]) -> int:
     """The whole call; every refusal and fault becomes a line on stderr and a status."""
     from coordinate.cli.shared import BadUsage, Exit, OutputLost
-    from coordinate.errors import CoordinateError
+    from coordinate.errors import CoordinateError, UnreadAnswer
 
     try:
         return _call(arguments)
     except Exit as ended:
         return ended.status
+    except UnreadAnswer as error:
+        return _refused(error.as_dict(), error.exit_status, as_it_is=True)  # what a human said is told to the letter
     except CoordinateError as error:
         return _refused(error.as_dict(), error.exit_status)
     except BadUsage as error:
@@ -168,10 +170,10 @@ def _call(arguments: list[str]) -> int:
     return 0
 
 
-def _refused(told: dict[str, Any], status: int) -> int:
+def _refused(told: dict[str, Any], status: int, *, as_it_is: bool = False) -> int:
     import json
 
-    sys.stderr.write(json.dumps(_shown(told)) + "\n")
+    sys.stderr.write(json.dumps(told if as_it_is else _shown(told)) + "\n")
     return status
 
 

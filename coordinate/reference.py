@@ -87,7 +87,7 @@ def cli_page() -> str:
         "| `COORDINATE_SYNCHRONOUS` | how hard SQLite syncs: NORMAL (default), FULL, EXTRA, OFF |\n"
         "| `COORDINATE_GATE` | `off`: writers of a SQLite board do not queue, each waits for its lock (on) |\n"
         "| `COORDINATE_DEBUG` | `1` adds the traceback of a fault of coordinate |\n"
-        "| `NO_COLOR` | tables without colours |",
+        "| `NO_COLOR`, `TERM=dumb` | tables without colours |",
         "`.coordinate/config.toml` may hold `db`, `busy_seconds`, `synchronous`, `gate` and [webhooks](webhooks.md)."
         " A flag wins over a variable, a variable over the file, the file over the default; an empty variable counts"
         " as none.",

@@ -215,6 +215,6 @@ def _coloured(cell: str) -> str:
 
 
 def _styled(text: str, style: str) -> str:
-    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     return f"\033[{style}m{text}\033[0m"

@@ -48,6 +48,15 @@ def test_an_ask_from_question_to_outcome(call: Command) -> None:
     assert "answer 1: blue, the darker one" in call("inbox", "list", "--format", "table").out
 
 
+def test_the_words_of_a_human_are_told_to_the_letter(call: Command) -> None:
+    """Also where they look like an address with a password."""
+    words = "see https://docs.example: write to ann@example.org, and set password=secret in .env"
+    call("inbox", "respond", "ASK-1", words, "--agent", "ann")
+    told = call("inbox", "answer", "ASK-1", "in chat", "--agent", "alice").error
+    assert told["text"] == words
+    assert words in told["error"]
+
+
 def test_a_refusal_names_the_flag_that_was_typed(call: Command) -> None:
     no_owner = call("inbox", "ask", "Which colour?", *IMPACT).error
     assert (no_owner["error"], no_owner["field"]) == (

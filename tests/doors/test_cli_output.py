@@ -221,7 +221,8 @@ def test_on_a_terminal_json_is_indented_and_tables_are_coloured_and_fit(here: Co
     assert '\n  "by_status"' in shown
     assert json.loads(shown)["total_tasks"] == 1
     table = ("task", "search", "--format", "table")
-    assert "\x1b[36mIN_PROGRESS\x1b[0m" in _on_a_terminal(here, *table)
+    assert "\x1b[36mIN_PROGRESS\x1b[0m" in _on_a_terminal(here, *table, TERM="xterm")
+    assert "\x1b" not in _on_a_terminal(here, *table, TERM="dumb")
     plain = _on_a_terminal(here, *table, NO_COLOR="1")
     assert "\x1b" not in plain
     assert max(map(len, plain.splitlines())) <= 80
