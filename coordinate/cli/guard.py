@@ -65,7 +65,7 @@ def install(call: Call, fail_open: bool, project: str | None) -> None:
                 path=str(path),
             )
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f"{path.name}.partial")  # half a hook would let everything pass
+        partial = path.with_name(f"{path.name}.{os.getpid()}")  # half a hook would let everything pass
         partial.write_bytes(f"#!/bin/sh\n{MARK}\n{missing}\nexec {line} >/dev/null\n".encode())
         partial.chmod(0o755)
         partial.replace(path)
