@@ -120,6 +120,8 @@ def test_a_person_answers_changes_takes_back_snoozes_and_sees_what_came_of_it(vi
 
     card(page, "ASK-2").get_by_role("button", name="Later").click()
     expect(page.locator("#asleep-ASK-2")).to_contain_text("Which shape?")
+    # Browsers of before the spring of 2023 leave out the button that was pressed.
+    page.evaluate("() => { FormData = class extends FormData { constructor(form) { super(form); } }; }")
     page.get_by_role("button", name="Show ASK-2 now").click()
     card(page, "ASK-2").get_by_label("Your words on ASK-2").fill("of what?")
     card(page, "ASK-2").get_by_role("button", name="Ask back").click()
@@ -131,6 +133,11 @@ def test_a_person_answers_changes_takes_back_snoozes_and_sees_what_came_of_it(vi
     kinds = {each.id: each.response.kind for each in board.list_asks(unhandled=True) if each.response}
     assert kinds == {"ASK-2": "clarify", "ASK-3": "decline", "ASK-4": "handled"}
     assert page.evaluate("window.loadedOnce")
+    board.ask(title="Which font?", **DECISION)
+    page.evaluate("() => { delete SubmitEvent.prototype.submitter; }")  # older ones do not tell it
+    card(page, "ASK-5").get_by_label("Your words on ASK-5").fill("none of them")
+    card(page, "ASK-5").get_by_role("button", name="Decline").click()
+    expect(page.locator("#said-ASK-5")).to_contain_text("declined none of them")
 
 
 def test_another_process_is_seen_without_a_reload_and_drafts_survive(visit: Visit, board: Coordinator) -> None:

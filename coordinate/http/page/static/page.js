@@ -245,6 +245,7 @@
       if (form.getAttribute("action") === "/leave") sessionStorage.clear();
       return;
     }
+    if (!("submitter" in event)) return; // an old browser: it knows which button was pressed, and sends the form itself
     event.preventDefault();
     if (form.dataset.busy) return;
     const field = $("textarea", form);
@@ -257,7 +258,8 @@
     ready = null;
     mayUndo = true;
     const action = by?.hasAttribute("formaction") ? by.getAttribute("formaction") : form.getAttribute("action");
-    const body = new URLSearchParams(new FormData(form, by));
+    const body = new URLSearchParams(new FormData(form));
+    if (by?.name) body.set(by.name, by.value);
     const item = form.closest("[data-item]"), next = neighbour(item);
     try {
       const { said, notice, response_seq } = await send(action, body);
@@ -333,7 +335,7 @@
     to.scrollIntoView({ block: "nearest" });
   }
   const press = (selector, item) => {
-    const found = item && [...item.querySelectorAll(selector)].find((each) => each.checkVisibility());
+    const found = item && [...item.querySelectorAll(selector)].find((each) => each.checkVisibility?.() ?? each.getClientRects().length);
     found?.click();
   };
   const decide = (selector) => press(selector, current() === ready ? ready : null);
