@@ -42,8 +42,8 @@ async def perform(request: Request) -> JSONResponse:
         arguments = parse_object(await request.body())
         # To register is to begin a new run, whichever one the caller shows.
         board = await board_of(calls, request, caller, session=operation.name != "register")
-        answer = await calls.perform(operation, board, caller, arguments, gone=request.is_disconnected)
-        return JSONResponse(as_json(answer))
+        gone = request.is_disconnected
+        answer: JSONResponse = await calls.perform(operation, board, caller, arguments, told=_answer, gone=gone)
     except CoordinateError as error:
         told = in_operations(refusal(error))
         error.message, error.hint = told["error"], told["hint"]
@@ -51,6 +51,11 @@ async def perform(request: Request) -> JSONResponse:
     except Exception as error:
         logger.exception("%s failed", request.url.path)
         return JSONResponse(refusal(error), 500)
+    return answer
+
+
+def _answer(answer: Any) -> JSONResponse:
+    return JSONResponse(as_json(answer))
 
 
 async def board_of(calls: Calls, request: Request, caller: Caller, *, session: bool = True) -> Coordinator:

@@ -47,7 +47,7 @@ BODY_MAX = 4 * 1024 * 1024
 FORM_MAX, FIELDS_MAX = 128 * 1024, 50
 # How much somebody may say, in a body or an address, before it is known who that is.
 STRANGER_MAX = 16 * 1024
-# A body counts as one request more for each so many bytes: it is read and parsed while all others wait.
+# A body or an answer counts as one request more for each so many bytes: all others wait while it is read or written.
 BYTES_OF_ONE = 64 * 1024
 # On how many threads secrets are looked up that were never found good here, how many may wait for that, and how many
 # that were found good are remembered (as hashes, and only to wait no longer than needed: each is looked up each time).
@@ -239,6 +239,8 @@ class Gate:
                 headers.setdefault(name, value)
             if "server" in headers:
                 del headers["server"]
+        elif "caller" in scope["state"]:
+            self.rates.give_back(_bucket(scope), -(len(message.get("body", b"")) // BYTES_OF_ONE))
         await send(message)
 
     async def _let_in(self, scope: Scope, receive: Receive) -> Receive:
@@ -255,9 +257,7 @@ class Gate:
             proof = self.sign_ins.proof(sign_in) if sign_in else ""
             scope["state"] |= {"caller": caller, "secret": shown, "sign_in": sign_in, "proof": proof}
             scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=str(caller.token), scopes=[caller.role]))
-            who, most = f"token {caller.token}", BODY_MAX
-        else:
-            who, most = f"address {address_of(scope)}", STRANGER_MAX
+        who, most = _bucket(scope), STRANGER_MAX if stranger else BODY_MAX
         size = _declared(headers, most)
         self.rates.take(who, cost=1 + size // BYTES_OF_ONE)
         if stranger and len(scope["query_string"]) > STRANGER_MAX:
@@ -347,7 +347,7 @@ class Rates:
         self._buckets[who] = (left - cost, now)
 
     def give_back(self, who: str, count: int) -> None:
-        """What was taken and not used."""
+        """What was taken and not used; less than none for what turned out to cost more."""
         if who in self._buckets:
             left, since = self._buckets[who]
             self._buckets[who] = (left + count, since)
@@ -363,6 +363,12 @@ def unsaid(error: CoordinateError) -> Refused:
     database and what is in it, is for the log."""
     logger.warning(error.message)
     return Refused(503, error.code, "the board cannot be asked now", "try again; the server's log says why")
+
+
+def _bucket(scope: Scope) -> str:
+    """Whose requests are counted together."""
+    caller = scope["state"].get("caller")
+    return f"address {address_of(scope)}" if caller is None else f"token {caller.token}"
 
 
 def address_of(scope: Scope) -> str:

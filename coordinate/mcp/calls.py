@@ -79,15 +79,22 @@ class Calls:
         caller: Caller,
         arguments: Mapping[str, Any],
         *,
+        told: Callable[[Any], Any] = lambda answer: answer,
         gone: Callable[[], Awaitable[bool]] | None = None,
     ) -> Any:
         """Perform an operation; one that may wait does it here, where it takes no thread.
 
-        `gone` tells whether the client went away: that ends a wait, which would take what nobody is told of.
+        `told` makes of its answer what is told, on the thread too, for a long one would let all others wait. `gone`
+        tells whether the client went away: that ends a wait, which would take what nobody is told of.
         """
         run, wait = self.run if operation.looks else self.write, _wait_of(operation, arguments)
+
+        def look(given: Mapping[str, Any]) -> tuple[Any, bool]:
+            answer = operation.call(board, caller, given)
+            return told(answer), bool(wait) and nothing_yet(answer)
+
         if not wait:
-            return await run(partial(operation.call, board, caller, arguments))
+            return (await run(partial(look, arguments)))[0]
         deadline = time.monotonic() + wait
         at_once = {**arguments, "wait": 0}
         with self.feed.followed():
@@ -95,12 +102,12 @@ class Calls:
                 seen = self.feed.changed
                 left = 0.0 if self.feed.stopped else deadline - time.monotonic()
                 try:
-                    answer = await run(partial(operation.call, board, caller, at_once))
+                    answer, in_vain = await run(partial(look, at_once))
                 except Held:
                     if left <= 0:
                         raise
                 else:
-                    if not nothing_yet(answer) or left <= 0:
+                    if not in_vain or left <= 0:
                         return answer
                 with anyio.move_on_after(min(left, LOOK_SECONDS)):
                     await seen.wait()

@@ -26,7 +26,7 @@ SHORTENED = "of each entry there is only what it is known by; what was done is d
 def fitted(value: Any, most: int) -> tuple[Any, str]:
     """The value in at most `most` characters of JSON, as far as can be; and what is missing but the ends of texts."""
     for found in _ever_shorter(value):
-        if length(found[0]) <= most:
+        if _is_within(found[0], most) and length(found[0]) <= most:
             break
     return found
 
@@ -48,6 +48,19 @@ def fit_together(values: list[Any], most: int) -> int:
     """How many of these, from the first on, fit into so many characters; one in any case."""
     lengths = accumulate(length(each) + 1 for each in values)
     return max(1, sum(1 for reached in lengths if reached <= most))
+
+
+def _is_within(value: Any, most: int) -> bool:
+    """Whether its texts alone are no longer than that: what is much longer is not written out to be measured."""
+    left, within = most, [value]
+    while within and left >= 0:
+        item = within.pop()
+        if isinstance(item, dict):
+            within += item.values()
+        elif isinstance(item, list):
+            within += item
+        left -= len(item) if isinstance(item, str) else 1
+    return left >= 0
 
 
 def _ever_shorter(value: Any) -> Iterator[tuple[Any, str]]:

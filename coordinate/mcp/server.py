@@ -186,10 +186,9 @@ class _Door:
             operation, taken = _named(arguments)
         assert operation is not None
         gone = partial(self.seating.gone, context)
-        answer = await self.calls.perform(operation, seat.board, seat.caller, taken, gone=gone)
+        result, missing = await self.calls.perform(operation, seat.board, seat.caller, taken, told=_fitted, gone=gone)
         if operation.name == "end_session":
             self.seating.leave(context, seat)
-        result, missing = fitted(without_nothing(as_json(answer)), RESULT_MAX)
         if missing and operation.looks and any(each.name == "limit" for each in operation.parameters):
             hint = "ask for less at once, with a smaller limit"
             raise InvalidInput(f"the answer has more than {RESULT_MAX} characters", hint=hint, field="limit")
@@ -228,18 +227,23 @@ class _Door:
         return types.ReadResourceResult(contents=[contents])
 
     async def _read(self, seat: Seat, uri: str) -> tuple[str, str]:
-        if page := TEXT_OF_A_TASK.fullmatch(uri):
-            found = await self.calls.run(partial(seat.board.view, task=page["task"]))
-            begin = int(page["offset"])
+        if text := TEXT_OF_A_TASK.fullmatch(uri):
+            found = await self.calls.run(partial(seat.board.view, task=text["task"]))
+            begin = int(text["offset"])
             return found.task.body[begin : begin + BODY_PAGE], "text/plain"
         if named := BOARD.fullmatch(uri):
-            view = await self.calls.run(partial(seat.board.board_get, title=unquote(named["title"])))
-            return _as_resource(_page(as_json(view), named["title"], int(named["offset"] or 0)))
+            title, offset = named["title"], int(named["offset"] or 0)
+
+            def page() -> str:
+                view = as_json(seat.board.board_get(title=unquote(title)))
+                return _as_resource(_page(view, title, offset))
+
+            return await self.calls.run(page), "application/json"
         for pattern, (name, given) in RESOURCES.items():
             if match := re.fullmatch(pattern, uri):
                 operation, asked = operations()[name], {**given, **match.groupdict()}
-                answer = await self.calls.perform(operation, seat.board, seat.caller, asked)
-                return _as_resource(as_json(answer))
+                called = self.calls.perform(operation, seat.board, seat.caller, asked, told=_as_resource)
+                return await called, "application/json"
         raise NotFound(f"there is no resource {uri!r:.100}", hint="resources/templates/list names them")
 
 
@@ -260,11 +264,15 @@ def _page(view: dict[str, Any], title: str, offset: int) -> dict[str, Any]:
     return {**view, "rows": rows[:count], **more}
 
 
-def _as_resource(answer: Any) -> tuple[str, str]:
-    shown, missing = fitted(without_nothing(answer), RESULT_MAX)
+def _fitted(answer: Any) -> tuple[Any, str]:
+    return fitted(without_nothing(as_json(answer)), RESULT_MAX)
+
+
+def _as_resource(answer: Any) -> str:
+    shown, missing = _fitted(answer)
     if missing and isinstance(shown, dict):
         shown["shortened"] = missing
-    return dump(shown), "application/json"
+    return dump(shown)
 
 
 def _protocol_error(told: dict[str, Any]) -> MCPError:

@@ -35,6 +35,7 @@ from coordinate.http.gate import Rules, names_of
 from coordinate.http.signins import OF_ONE_MAX, SignIns
 from coordinate.mcp import calls
 from coordinate.operations import operations
+from coordinate.plans import PlannedTask
 from coordinate.records import Token
 from tests.clock import age
 from tests.doors.client import ERAS, Agent, Refused, over_http, run
@@ -296,7 +297,10 @@ def test_bodies_and_rates_have_their_limits(board: Coordinator, board_url: str, 
         heavy = [server("POST", "/api/dispatch", b" " * 4_000_000, token=server.secrets["manager"]) for _ in range(2)]
         assert [each.status for each in heavy] == [400, 429], "what takes long to read counts as many"
         assert int(heavy[1].headers["retry-after"]) > 1
-        assert server.sign_in(server.secrets["human"]), "whoever shows a token is not kept out by others who have none"
+        board.dispatch_plan(plan=[PlannedTask(key=f"{key}", title="T", body="x" * 100_000) for key in range(40)])
+        heard = [server.api("list_tasks", "human").status for _ in range(2)]
+        assert heard == [200, 429], "and so does what is long to tell"
+        assert server.sign_in(server.secrets["admin"]), "whoever shows a token is not kept out by others who have none"
 
 
 @ON_A_FILE
