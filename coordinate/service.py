@@ -302,7 +302,9 @@ class Coordinator:
         """
         name, run = self._caller(agent, session)
 
-        def look(*, first: bool = False, wait: bool = False) -> Callable[[Tx], claiming.Look]:
+        def look(
+            *, first: bool = False, wait: bool = False, projects: frozenset[str] = frozenset()
+        ) -> Callable[[Tx], claiming.Look]:
             return lambda tx: claiming.claim_batch(
                 tx,
                 role=role,
@@ -312,6 +314,7 @@ class Coordinator:
                 respect_dependencies=respect_dependencies,
                 first=first,
                 wait=wait,
+                projects=projects,
                 agent=name,
                 session=run,
             )
@@ -324,7 +327,7 @@ class Coordinator:
                     found = self._perform(look(wait=True), writes=True, session=run, at_once=(errors.Busy,))
             if not found.more:
                 return found.claims()
-            found = self._perform(look(), writes=True, session=run)
+            found = self._perform(look(projects=found.projects), writes=True, session=run)
 
     def claim_next(
         self,

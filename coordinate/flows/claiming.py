@@ -40,12 +40,14 @@ BLOCKERS_TRIED = 8
 class Look:
     """What a look at the queue gave; the claims are made when they are called for, after the commit.
 
-    `more`: a bound was reached, look again. `locked`: others have what is left.
+    `more`: a bound was reached, look again, and lock the scopes of `projects` before those of others, for what stood
+    first is of one whose turn was over. `locked`: others have what is left.
     """
 
     claims: Callable[[], list[Claim]] = list
     more: bool = False
     locked: bool = False
+    projects: frozenset[str] = frozenset()
 
 
 def claim_batch(
@@ -58,12 +60,14 @@ def claim_batch(
     respect_dependencies: bool = True,
     first: bool = False,
     wait: bool = False,
+    projects: frozenset[str] = frozenset(),
     agent: str = "",
     session: str | None = None,
 ) -> Look:
     """One look for up to `count` ready tasks, taken with their scopes in the queue's order; `wait` for locked ones.
 
-    The `first` look of a call also brings back what others set aside on a scope that the session itself holds.
+    The `first` look of a call also brings back what others set aside on a scope that the session itself holds; a later
+    one locks the `projects` that the one before named.
     A task whose declared scopes another holds is set aside and passed over. What is due is set right first, in a look
     of its own; mostly nothing is, and the task that stands first is taken at once. All is bounded: when nothing else
     came of it, the caller commits and looks again.
@@ -89,8 +93,9 @@ def claim_batch(
             looking.bring_back_own(count)
         if any_reserved:
             reserved = claims.reserved(tx, queue)
-            looking.lock({row.project for row in reserved if row.scoped})
+        looking.lock({*projects, *(row.project for row in reserved if row.scoped)})
     taken: list[Row] = []
+    early: set[str] = set()
     aside, stopped = 0, False
     while len(taken) < count and aside < SET_ASIDE_MAX and not stopped:
         rows, at_hand = at_hand, []
@@ -113,11 +118,12 @@ def claim_batch(
         for row in rows:
             if row.scoped and row.project not in looking.projects:
                 _never_taken(tx, row.id, None)
-                stopped = True
+                early.add(row.project)
                 continue
             held, blocker = _with_scopes(tx, row, queue.params["lease_seconds"], queue.agent, session)
             taken += [] if held is None else [held]
             met += [] if blocker is None else [(row.id, blocker)]
+        stopped = stopped or bool(early)
         if met:
             blockers = looking.set_aside(met)
             stopped = stopped or len(blockers) < len(met)  # whoever is about to end the others may wait for us
@@ -129,7 +135,8 @@ def claim_batch(
     # Not behind the lock of the scopes: whoever has the row of a task that waits for a human may wait for that lock.
     overdue = [] if looking.projects else asked.expire_asks(tx, limit=ending.SWEEP_ALONG)
     more = stopped or aside > 0 or bool(swept or overdue)
-    return Look(more=more, locked=not wait and claims.any_locked(tx, queue))
+    again = frozenset(projects | early) if early else frozenset[str]()
+    return Look(more=more, locked=not wait and claims.any_locked(tx, queue), projects=again)
 
 
 def claim_task(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -299,6 +300,19 @@ def test_what_is_reserved_for_the_asker_stays_so_while_its_scope_is_anothers(
     assert [next_of(board, each) for each in ("bob", "alice", "alice", "alice")] == [None, "TASK-1", "TASK-2", None]
     assert rows(board_url, "SELECT DISTINCT parked, reserved_for, parked_until FROM tasks") == [("", None, None)]
     assert_sound(board_url)
+
+
+def test_what_is_reserved_in_one_project_and_held_does_not_keep_its_asker_from_what_is_ready_in_another(
+    board: Coordinator,
+) -> None:
+    answered(board, "src", "z")
+    assert board.acting(agent="carol").claim_scopes(patterns=["src"], project="z").granted
+    ready = dispatch(board, "docs", project="a")
+    found: list[str | None] = []
+    alice = Thread(target=lambda: found.append(next_of(board, "alice")), daemon=True)
+    alice.start()
+    alice.join(timeout=30)
+    assert found == [ready]
 
 
 def test_a_take_stays_though_a_claim_of_its_own_meets_a_scope(board: Coordinator, board_url: str) -> None:
