@@ -208,6 +208,8 @@ async def events(request: Request) -> Response:
         await calls.run(partial(calls.board.tail_events, after=after, limit=1))  # nothing comes where it has moved
     except CoordinateError as error:
         return refused(error)
+    if request.method == "HEAD":  # a stream has no end that one could wait for
+        return Response(media_type="text/event-stream")
     return StreamingResponse(_lines(calls, after, project), media_type="text/event-stream")
 
 

@@ -18,7 +18,9 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from functools import partial
+from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode
 
@@ -52,6 +54,8 @@ BYTES_OF_ONE = 64 * 1024
 # On how many threads secrets are looked up that were never found good here, how many may wait for that, and how many
 # that were found good are remembered (as hashes, and only to wait no longer than needed: each is looked up each time).
 STRANGERS_AT_ONCE, STRANGERS_WAITING, FOUND_GOOD_MAX = 2, 200, 10_000
+# How many callers are counted at a time.
+BUCKETS_MAX = 10_000
 SAFE = ("GET", "HEAD")
 METHODS = (*SAFE, "POST", "DELETE")
 # What anybody may ask: whether the server lives, and where to sign in.
@@ -338,13 +342,13 @@ class Rates:
     def take(self, who: str, *, share: float = 1.0, cost: int = 1) -> None:
         """Take one, or what costs more, for which the bucket may be in debt; raises when there is none."""
         now, rate = time.monotonic(), self.rate * share
-        left, since = self._buckets.get(who, (2 * rate, now))
+        left, since = self._buckets.pop(who, (2 * rate, now))
         left = min(2 * rate, left + (now - since) * rate)
+        self._buckets[who] = (left - cost if left >= 1 else left, now)
+        if len(self._buckets) > BUCKETS_MAX:  # what was asked the longest ago is the fullest
+            del self._buckets[next(iter(self._buckets))]
         if left < 1:
             raise _too_many(math.ceil((1 - left) / rate))
-        if len(self._buckets) > 10_000:
-            self._buckets.clear()
-        self._buckets[who] = (left - cost, now)
 
     def give_back(self, who: str, count: int) -> None:
         """What was taken and not used; less than none for what turned out to cost more."""
@@ -372,8 +376,13 @@ def _bucket(scope: Scope) -> str:
 
 
 def address_of(scope: Scope) -> str:
-    """Where a request comes from."""
-    return str((scope.get("client") or ("", 0))[0])
+    """Where a request comes from; of IPv6 the network, of which one caller has all addresses."""
+    address = str((scope.get("client") or ("", 0))[0])
+    if ":" not in address:
+        return address
+    with suppress(ValueError):
+        return str(ip_network((address.partition("%")[0], 64), strict=False))
+    return address
 
 
 def _door_before(scope: Scope) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import logging
+import re
 import socket
 import sys
 from collections.abc import Callable, Sequence
@@ -20,6 +21,8 @@ from coordinate.http.wire import AT_A_TIME, Connection, Seldom, make_room
 from coordinate.service import Coordinator
 
 GRACE_SECONDS = 5
+# As it stands in a Host header.
+NAME = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,10 @@ def serve(
         raise InvalidInput(
             "say under which names the server is reached", hint="--name HOST:PORT, as clients write it", field="name"
         )
+    for name in names:
+        if not NAME.fullmatch(name):
+            said = f"{name!r:.100} is no name of a server: clients write HOST or HOST:PORT, without http:// and path"
+            raise InvalidInput(said, hint="--name board.example:8787", field="name")
     bound = _bind(host, port)
     asked, (address, port) = port, bound.getsockname()[:2]
     kept = folder / f"signins-{address.replace(':', '.')}-{port}" if folder is not None and asked else None
