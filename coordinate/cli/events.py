@@ -238,9 +238,22 @@ def _consume(
         for event in batch.events:
             if status := deal(event):
                 return status
-            board.ack(consumer=batch.consumer, position=event.id or 0)
-        if batch.delivered > batch.acknowledged:  # also past what the filters left out
-            board.ack(consumer=batch.consumer, position=batch.delivered)
+            if not _acknowledged(board, batch, event.id or 0):
+                break
+        else:
+            if batch.delivered > batch.acknowledged:  # also past what the filters left out
+                _acknowledged(board, batch, batch.delivered)
+
+
+def _acknowledged(board: Coordinator, batch: EventBatch, position: int) -> bool:
+    """False where somebody took the consumer back meanwhile: what is behind its place comes next."""
+    try:
+        board.ack(consumer=batch.consumer, position=position)
+    except errors.InvalidInput as error:
+        if "delivered" not in error.facts:
+            raise
+        return False
+    return True
 
 
 def _printed(call: Call) -> Callable[[Event], int]:

@@ -319,6 +319,25 @@ def test_a_tail_that_is_killed_before_it_acknowledges_hands_the_event_out_again(
     assert not (tmp_path / "pwned").exists()
 
 
+def test_a_tail_whose_consumer_is_taken_back_meanwhile_goes_on_from_there(
+    call: Command, board_url: str, tmp_path: Path
+) -> None:
+    (tmp_path / "program.py").write_text(
+        "import coordinate, json, os, signal, sys\n"
+        "seen = open('seen', 'a+')\n"
+        "seen.write(str(json.load(sys.stdin)['id']) + '\\n')\n"
+        "seen.seek(0)\n"
+        "seen = seen.read().split()\n"
+        "if len(seen) == 1:\n"
+        f"    with coordinate.connect({board_url!r}) as board: board.rewind(consumer='ci', position=0)\n"
+        "if len(seen) == 3: os.kill(os.getppid(), signal.SIGINT)\n"
+    )
+    executed = f"{sys.executable} program.py"
+    tail = call("events", "tail", "--consumer", "ci", "--from-start", "--exec", executed)
+    assert (tail.status, tail.err) == (0, "")
+    assert (tmp_path / "seen").read_text().split() == ["1", "1", "2"]
+
+
 # --- hooks ------------------------------------------------------------------------------------------------------------
 
 
