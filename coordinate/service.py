@@ -825,7 +825,10 @@ class Coordinator:
         due, lost = self.database.perform(lambda tx: agents.due(tx, session=session), writes=False)[0]
         if due:
             with suppress(errors.Moving, errors.Moved):  # a call that only reads goes on
-                lost = self._perform_only(lambda tx: ending.sign_of_life(tx, session=session), writes=True)
+                lost = self._perform_only(functools.partial(_call, ending.sign_of_life, session=session), writes=True)
+                with suppress(errors.Busy):  # somebody has something locked: the next call of whomever sweeps that
+                    sweep = functools.partial(_call, ending.sweep_along, session=session)
+                    lost = self._perform_only(sweep, writes=True, patience=0.0)
         self._next_sign[session] = time.monotonic() + SIGN_SECONDS
         self._lost_something = self._lost_something or (lost and session == self.session)
 

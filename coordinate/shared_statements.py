@@ -568,14 +568,22 @@ add(
     # Few are held, and they are sorted: along the ids, all that ever ended would be read to find them.
     select(*_LEASE).where(_HELD, lease.worktree_id == given_integer("worktree_id")).order_by(lease.id + const(0)),
 )
+_of_sessions = (_HELD, among(lease.session_id, "sessions"), lease.task_id.is_(None))
+_leases_of_sessions = select(*_LEASE).where(*_of_sessions).order_by(lease.id).limit(given_integer("limit"))
 add(
     "leases_of_sessions",
     "Unreleased leases of sessions, locked; what a held task or an open worktree keeps ends with that.",
-    select(*_LEASE)
-    .where(_HELD, among(lease.session_id, "sessions"), lease.task_id.is_(None))
-    .order_by(lease.id)
-    .limit(given_integer("limit"))
-    .with_for_update(),
+    _leases_of_sessions.with_for_update(),
+)
+add(
+    "leases_free_of_sessions",
+    "The same of those that nobody else has locked: whoever sweeps waits for no other.",
+    _leases_of_sessions.with_for_update(skip_locked=True),
+)
+add(
+    "sessions_holding",
+    "Which of these sessions hold one still.",
+    select(lease.session_id).where(*_of_sessions).distinct(),
 )
 add(
     "leases_of_tasks",

@@ -140,13 +140,16 @@ def end_stale(tx: Tx, *, limit: int, by: str = "system") -> tuple[list[str], lis
     Whoever claims does it first, so that nobody is told to wait for the dead.
     """
     stale = [str(row.id) for row in tx.all("sessions_stale", limit=limit)]
-    held = tx.all("leases_of_sessions", sessions=stale, limit=END_BATCH) if stale else []
+    if not stale:
+        return [], [], False
+    held = tx.all("leases_free_of_sessions", sessions=stale, limit=END_BATCH)
     ended = leases.end(tx, held, reason="swept", by=by)
-    if len(held) == END_BATCH:  # they are stale still, and the next sweep goes on
-        return [], ended, True
-    for session in stale:
+    # What somebody has locked, or is too much for once: its session is stale still, and the next sweep goes on.
+    holding = {row.session_id for row in tx.all("sessions_holding", sessions=stale)}
+    over = [session for session in stale if session not in holding]
+    for session in over:
         tx.one("session_end", id=session, reason="stale")
-    return stale, ended, len(stale) == limit
+    return over, ended, len(held) == END_BATCH or len(over) == limit
 
 
 # --- signs of life ----------------------------------------------------------------------------------------------------

@@ -507,8 +507,11 @@ def dismiss(tx: Tx, *, ask: str, reason: str = "", agent: str = "") -> Ask:
 
 
 def expire_asks(tx: Tx, *, limit: int) -> list[str]:
-    """Close a batch of asks whose time is over, recorded as a time-out and never as the human's no; their ids."""
-    ended = [_expire(tx, due.id) for due in tx.all("asks_due", limit=limit)]
+    """Close a batch of asks whose time is over, recorded as a time-out and never as the human's no; their ids.
+
+    It waits for nobody: what somebody has locked is left to the next.
+    """
+    ended = [_expire(tx, due.id) for due in tx.all("asks_due", limit=limit) if _is_free(tx, due)]
     return [str(row.id) for row in ended if row is not None]
 
 
@@ -558,6 +561,14 @@ def _locked(tx: Tx, ask: str, rows: Callable[[Tx, str], tuple[Row | None, Row]] 
 
 def _locked_to_close(tx: Tx, ask: str) -> tuple[Row | None, Row]:
     return _locked(tx, ask, _rows_to_close)
+
+
+def _is_free(tx: Tx, due: Row) -> bool:
+    """Lock an ask, and before it the task that it is about, unless somebody else has one of them locked."""
+    on = due.surface_id if due.surface == "task" or _beside_a_task(due) else None
+    if on is not None and tx.one("task_lock_free", task_id=on) is None:
+        return False
+    return tx.one("ask_lock_free", ask_id=due.id) is not None
 
 
 def _expire(tx: Tx, ask: str) -> Row | None:

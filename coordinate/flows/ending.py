@@ -65,9 +65,14 @@ def sweep(tx: Tx, *, limit: int = SWEEP_MAX, agent: str = "") -> Swept:
 
 
 def sign_of_life(tx: Tx, *, session: str) -> bool:
-    """What a session's call does now and then: renew what is its own, sweep a little; whether it lost something."""
+    """What a session's call does now and then: renew what is its own; whether it lost something."""
     tx.run("session_beat", id=session)
     agents.keep(tx, session=session)
+    return agents.due(tx, session=session)[1]
+
+
+def sweep_along(tx: Tx, *, session: str) -> bool:
+    """And sweep a little, in a transaction of its own: who is in the way of that is not in the way of the call."""
     sweep(tx, limit=SWEEP_ALONG)
     return agents.due(tx, session=session)[1]
 

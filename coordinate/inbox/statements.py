@@ -109,6 +109,11 @@ add(
 )
 add("ask_lock", "One ask, locked for the verb that follows.", select(*_ASK).where(_THIS).with_for_update())
 add(
+    "ask_lock_free",
+    "The same of one that nobody else has locked.",
+    select(*_ASK).where(_THIS).with_for_update(skip_locked=True),
+)
+add(
     "asks_lock",
     "Several asks behind a number, locked in the order in which all do so who lock more than one.",
     select(a.id, a.number)

@@ -566,6 +566,11 @@ add(
     select(*_TASK).where(_THIS).with_for_update(),
 )
 add(
+    "task_lock_free",
+    "The same of one that nobody else has locked, for who waits for nobody.",
+    select(*_TASK).where(_THIS).with_for_update(skip_locked=True),
+)
+add(
     "task_share",
     "Hold a task's row still while an edge to it is added: a completion waits, or was before.",
     select(t.id).where(_THIS).with_for_update(read=True),

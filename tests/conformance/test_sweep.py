@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
+import pytest
+
+import coordinate
 from coordinate import Coordinator
 from tests.clock import age
 from tests.fleet import Enter, enter, held
-from tests.tables import assert_sound, nothing_changes, rows
+from tests.tables import assert_sound, connect, nothing_changes, rows
 
 __all__ = ["enter"]
 
@@ -80,3 +85,29 @@ def test_the_calls_of_a_session_sweep_a_little_now_and_then(board: Coordinator, 
     age(board_url, 61)
     enter("bob", session=live.session).stats()
     assert held(board) == []
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("locked", ["tasks WHERE id = 'TASK-1'", "asks", "leases", "tasks WHERE parked = 'scope'"])
+def test_whoever_locks_what_is_over_is_in_no_others_way(
+    board: Coordinator, enter: Enter, board_url: str, monkeypatch: pytest.MonkeyPatch, locked: str
+) -> None:
+    """A transaction that lasts, of a caller's own or by hand: the calls of all sessions sweep along, and go on."""
+    live, silent = enter("alice", ttl_seconds=600), enter("bob", ttl_seconds=60)
+    silent.claim_scopes(patterns=["src"], ttl_seconds=9_000)
+    board.dispatch(title="Asked about", role="worker")
+    board.ask(title="Which?", action_owner="task", impact="all", task="TASK-1", timeout_seconds=60)
+    board.dispatch(title="Set aside", role="writer", scopes=["src"])
+    assert board.claim_next(role="writer") is None
+    age(board_url, 400)
+    monkeypatch.setenv("COORDINATE_BUSY_SECONDS", "0.2")
+    with closing(connect(board_url)) as other:
+        other.execute("BEGIN")
+        assert other.execute(f"SELECT FROM {locked} FOR UPDATE").rowcount > 0
+        with coordinate.connect(board_url, session=live.session) as alice:
+            alice.mine()
+        assert len(board.list_leases()) == (locked == "leases" or "parked" in locked)
+        other.execute("ROLLBACK")
+    board.sweep()
+    assert (board.list_leases(), board.show_ask(ask="ASK-1").ask.close_reason) == ([], "expired")
+    assert_sound(board_url)

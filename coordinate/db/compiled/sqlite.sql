@@ -536,6 +536,31 @@ ORDER BY leases.id
 
 LIMIT :limit;
 
+-- name: leases_free_of_sessions
+-- why: The same of those that nobody else has locked: whoever sweeps waits for no other.
+-- takes: sessions list, limit integer
+-- gives: id integer, kind text, project text, resource text, prefix text, mode text, agent text, session_id text,
+--   task_id text, attempt integer, worktree_id integer, fence integer, depth integer, ttl_seconds integer, acquired_at
+--   instant, expires_at instant, released_at instant, release_reason text, told_at instant
+SELECT leases.id, leases.kind, leases.project, leases.resource, leases.prefix, leases.mode, leases.agent,
+    leases.session_id, leases.task_id, leases.attempt, leases.worktree_id, leases.fence, leases.depth,
+    leases.ttl_seconds, leases.acquired_at, leases.expires_at, leases.released_at, leases.release_reason, leases.told_at
+FROM leases
+WHERE leases.released_at IS NULL AND leases.session_id IN (SELECT value FROM json_each(:sessions)) AND leases.task_id IS
+    NULL
+ORDER BY leases.id
+
+LIMIT :limit;
+
+-- name: sessions_holding
+-- why: Which of these sessions hold one still.
+-- takes: sessions list
+-- gives: session_id text
+SELECT DISTINCT leases.session_id
+FROM leases
+WHERE leases.released_at IS NULL AND leases.session_id IN (SELECT value FROM json_each(:sessions)) AND leases.task_id IS
+    NULL;
+
 -- name: leases_of_tasks
 -- why: Unreleased leases bound to tasks, by their hold or by an open worktree.
 -- takes: ids list, limit integer
@@ -1668,6 +1693,24 @@ WHERE tasks.id = :task_id;
 
 -- name: task_lock
 -- why: One task, locked for the verb that follows. (SQLite has one writer anyway.)
+-- takes: task_id text
+-- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
+--   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
+--   expiries integer, claimed_by text, max_attempts integer, not_before instant, unmet_dependencies integer, parked
+--   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
+--   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
+--   instant, scoped boolean, parked_on integer, ask_id text
+SELECT tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,
+    tasks.priority, tasks.assigned_agent, tasks.session_id, tasks.lease_until, tasks.lease_seconds, tasks.attempt,
+    tasks.expiries, tasks.claimed_by, tasks.max_attempts, tasks.not_before, tasks.unmet_dependencies, tasks.parked,
+    tasks.parked_until, tasks.reserved_for, tasks.reviewer, tasks.review_until, tasks.rejected_attempt, tasks.result,
+    tasks.dedup_key, tasks.created_by, tasks.revision, tasks.created_at, tasks.updated_at, tasks.finished_at,
+    tasks.scoped, tasks.parked_on, tasks.ask_id
+FROM tasks
+WHERE tasks.id = :task_id;
+
+-- name: task_lock_free
+-- why: The same of one that nobody else has locked, for who waits for nobody.
 -- takes: task_id text
 -- gives: id text, number integer, title text, body text, status text, role_boundary text, project text, priority
 --   integer, assigned_agent text, session_id text, lease_until instant, lease_seconds integer, attempt integer,
@@ -3417,6 +3460,24 @@ WHERE asks.id = :ask_id;
 
 -- name: ask_lock
 -- why: One ask, locked for the verb that follows.
+-- takes: ask_id text
+-- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
+--   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
+--   next_after text, options json, context text, asked_by text, session_id text, state text, revision integer,
+--   snoozed_until instant, expires_at instant, response_seq integer, handled_at instant, delivered_seq integer, seen_at
+--   instant, seen_by text, taken_by text, taken_session_id text, taken_until instant, outcome text, outcome_at instant,
+--   closed_at instant, closed_by text, close_reason text, created_at instant, updated_at instant
+SELECT asks.id, asks.number, asks.project, asks.stream, asks.kind, asks.action_owner, asks.surface, asks.surface_id,
+    asks.step_no, asks.dedup_key, asks.blocking, asks.title, asks.detail, asks.next_step, asks.impact, asks.next_after,
+    asks.options, asks.context, asks.asked_by, asks.session_id, asks.state, asks.revision, asks.snoozed_until,
+    asks.expires_at, asks.response_seq, asks.handled_at, asks.delivered_seq, asks.seen_at, asks.seen_by, asks.taken_by,
+    asks.taken_session_id, asks.taken_until, asks.outcome, asks.outcome_at, asks.closed_at, asks.closed_by,
+    asks.close_reason, asks.created_at, asks.updated_at
+FROM asks
+WHERE asks.id = :ask_id;
+
+-- name: ask_lock_free
+-- why: The same of one that nobody else has locked.
 -- takes: ask_id text
 -- gives: id text, number integer, project text, stream text, kind text, action_owner text, surface text, surface_id
 --   text, step_no integer, dedup_key text, blocking boolean, title text, detail text, next_step text, impact text,
