@@ -246,7 +246,7 @@ SENT: dict[str, tuple[str, Callable[[Coordinator, str, str], object]]] = {
     "note": ("claim_renew | note_told |", lambda c, held, run: c.log_progress(handle=held, note="half")),
     "renew": ("claim_renew | change_told |", lambda c, held, run: c.extend_lease(handle=held)),
     "keep": ("claim_keep | move_state | |", lambda c, held, run: c.keep_alive(handle=held)),
-    "comment": ("task note_write | change_told |", lambda c, held, run: c.comment(task=held[:-2], text="seen")),
+    "comment": ("note_write task | change_told |", lambda c, held, run: c.comment(task=held[:-2], text="seen")),
     "release": ("claim_release | leave_told |", lambda c, held, run: c.release(handle=held)),
     "submit": ("claim_submit | leave_told |", lambda c, held, run: c.complete(handle=held, review=True)),
     "complete": ("claim_complete | dependents_release leave_told |", lambda c, held, run: c.complete(handle=held)),
