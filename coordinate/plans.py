@@ -302,10 +302,10 @@ def _from_markdown(lines: list[str], problems: _Problems) -> _Entries:
     starts = [start for start, _ in found]
     headings = [_without_markers(heading) for _, heading in found]
     taken = {heading["key"] for heading in headings if "key" in heading}
-    slugs = Counter(_slug(heading["title"]) for heading in headings if "key" not in heading)
+    slugs = Counter(slug_of(heading["title"]) for heading in headings if "key" not in heading)
     ends = [*starts, len(lines)][1:]
     for start, end, heading in zip(starts, ends, headings, strict=True):
-        slug = _slug(heading["title"])
+        slug = slug_of(heading["title"])
         if slug and slugs[slug] == 1 and slug not in taken:
             heading.setdefault("key", slug)
         # Only blank lines go: the first line's indent may be what makes it code.
@@ -393,7 +393,8 @@ def _marker(found: re.Match[str]) -> tuple[str, object]:
     return field, value
 
 
-def _slug(title: str) -> str:
+def slug_of(title: str) -> str:
+    """The local key of a markdown task that names none, where no other has it."""
     return re.sub(r"[\W_]+", "-", title.casefold())[:NAME_MAX].strip("-")
 
 
@@ -540,7 +541,7 @@ def _nearest(name: str, by_key: dict[str, PlannedTask]) -> str:
     if _is_id(name.upper()):
         return f"; the id of a task is written {name.upper()}"
     # The slug is compared, so that a title finds its key; 200 keys, because that many take some ten milliseconds.
-    return _meant(_slug(name), islice(by_key, 200))
+    return _meant(slug_of(name), islice(by_key, 200))
 
 
 def _circles(by_key: dict[str, PlannedTask]) -> Iterator[tuple[PlannedTask, str, str]]:

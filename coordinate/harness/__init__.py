@@ -22,7 +22,7 @@ from coordinate.addresses import NOT_WRITTEN_DOWN
 from coordinate.db.dialect import is_postgres, remembered, way_to
 from coordinate.errors import InvalidInput, NotFound, PermissionDenied
 from coordinate.harness import files
-from coordinate.plans import PLAN_BYTES_MAX, PlannedTask, ids_in, order_of, parse_plan
+from coordinate.plans import PLAN_BYTES_MAX, PlannedTask, ids_in, order_of, parse_plan, slug_of
 
 TEXTS = Path(__file__).parent
 ROLES = ("manager", "worker", "reviewer")
@@ -350,19 +350,30 @@ def _read_plan(path: Path) -> list[PlannedTask]:
         raise InvalidInput(f"the plan {path} cannot be read: {error.strerror}", field="plan") from None
     except UnicodeDecodeError:
         raise InvalidInput(f"the plan {path} is not UTF-8 text", field="plan") from None
-    planned = _known_again(order_of(parse_plan(text, source=path.name)), path.name)
+    planned = _known_again(order_of(parse_plan(text, source=path.name)), path.name, text)
     service.check_plan(planned)
     return planned
 
 
-def _known_again(plan: list[PlannedTask], source: str) -> list[PlannedTask]:
-    """Give every task a key by which a second run finds it, unless the plan gives it one."""
+def _known_again(plan: list[PlannedTask], source: str, text: str) -> list[PlannedTask]:
+    """Give every task a key by which a second run finds it, unless the plan gives it one.
+
+    In markdown the first of two equal titles is what was alone before the other came, and had its slug for a key.
+    """
+    is_markdown = not text.lstrip("\ufeff \r\n\t").startswith(("{", "["))
+    keys = {task.key for task in plan}
+    titles: dict[str, set[str]] = {}
+    for task in plan:
+        titles.setdefault(slug_of(task.title), set()).add(task.title)
     seen: Counter[str] = Counter()
     named = []
     for task in plan:
         who = json.dumps([source, task.project, task.key or task.title])
         seen[who] += 1
-        digest = hashlib.sha256(f"{who} {seen[who]}".encode()).hexdigest()[:32]
+        count, slug = seen[who], slug_of(task.title)
+        if is_markdown and not task.key and count == 1 and slug not in keys and len(titles[slug]) == 1:
+            who = json.dumps([source, task.project, slug or task.title])
+        digest = hashlib.sha256(f"{who} {count}".encode()).hexdigest()[:32]
         named.append(replace(task, dedup_key=task.dedup_key or f"init:{digest}"))
     return named
 

@@ -650,6 +650,18 @@ def test_a_plan_that_grew_brings_only_what_is_new(project: Path, tmp_path: Path)
         assert board.view(task="TASK-1").task.priority == 10
 
 
+def test_a_task_that_gets_a_namesake_is_not_dispatched_again(project: Path) -> None:
+    """Its title was its key while it was alone, and is no key of two."""
+    plan = project / "plan.md"
+    counts = []
+    for text in ("## Measure it\n", "## Measure it\n## Measure it\n", "## Other\n## [p5] Measure it\n"):
+        plan.write_text(text)
+        made = set_up(project, None, plan=plan).plan
+        assert made is not None
+        counts.append((made.dispatched, made.already))
+    assert counts == [(1, 0), (1, 1), (1, 1)]
+
+
 def test_a_plans_own_dedup_key_counts(project: Path) -> None:
     (project / "plan.json").write_text('[{"title": "one", "dedup_key": "mine"}, {"title": "two"}]')
     set_up(project, None, plan=project / "plan.json")
