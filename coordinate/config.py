@@ -234,22 +234,22 @@ def foreign(path: Path) -> str | None:
     return None
 
 
-def tracked_by_git(path: Path) -> bool:
-    """Whether git tracks a file or folder: what came with a checkout was written by somebody else.
+def tracked_by_git(path: Path) -> str:
+    """Whether git tracks a file or folder, in words, or nothing: what came with a checkout was written by another.
 
     Letter case makes no difference: it makes none where a system opens `Config.toml` as config.toml. Where git cannot
-    say (it is not installed, it distrusts the repository), the answer is yes.
+    say (it is not installed, it distrusts the repository), it counts as tracked.
     """
     if not any((here / ".git").exists() for here in path.parents):
-        return False
+        return ""
     from coordinate import git  # rarely needed, and slow to load
 
     try:
         folder = str(path.parent)
         name = git.ask(folder, "rev-parse", "--show-prefix").removesuffix("\n") + path.name
-        return bool(git.ask(folder, "ls-files", "--", f":(top,literal,icase){name}").strip())
-    except git.Unknown:
-        return True
+        return "it is tracked by git" if git.ask(folder, "ls-files", "--", f":(top,literal,icase){name}") else ""
+    except git.Unknown as unknown:
+        return f"git cannot say whether it is tracked ({unknown})"
 
 
 def _settings(folder: Path) -> dict[str, Any]:
@@ -264,9 +264,11 @@ def _settings(folder: Path) -> dict[str, Any]:
         raise errors.InvalidInput(f"{path} is no file", hint="move it away", field="config")
     import tomllib
 
-    if tracked_by_git(path):
+    if why := tracked_by_git(path):
         raise errors.PermissionDenied(
-            f"{path} is tracked by git and is not used", hint="git rm --cached it; `coordinate init` ignores the folder"
+            f"{path} is not used: {why}",
+            hint="where it is tracked: git rm --cached it, `coordinate init` ignores the folder; else see what"
+            " `git status` says here; or name the board with --db",
         )
     try:
         settings = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # as editors on Windows write it

@@ -113,9 +113,9 @@ def _trusted(path: Path, folder: Path, once: Callable[[str], None]) -> bool:
         if fault := config.foreign(each):
             once(f"hook {_shown(path, folder / 'hooks')} is not run: {fault}")
             return False
-    if any(config.tracked_by_git(each) for each in {path, real}):
+    if why := config.tracked_by_git(path) or (config.tracked_by_git(real) if real != path else ""):
         once(
-            f"hook {_shown(path, folder / 'hooks')} is not run: it is tracked by git, or git cannot say;"
+            f"hook {_shown(path, folder / 'hooks')} is not run: {why};"
             " a hook must be your own file, not one that a checkout brings"
         )
         return False

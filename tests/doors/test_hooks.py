@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import coordinate
-from coordinate import config, hooks
+from coordinate import config, errors, hooks
 
 EVENT = {
     "event_type": "task.completed",
@@ -482,6 +482,9 @@ def test_where_git_cannot_say_a_hook_is_not_run(folder: Path, tmp_path: Path) ->
     (warned,) = run(folder)
     assert "git cannot say" in warned
     assert not (tmp_path / "ran").exists()
+    (folder / "config.toml").touch()
+    with pytest.raises(errors.PermissionDenied, match="git cannot say whether it is tracked"):
+        config.locate(None, start=folder.parent)
 
 
 def git(where: Path, *args: str) -> None:
