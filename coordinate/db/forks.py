@@ -17,6 +17,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
+# Longer than a fork waits for those at work.
+WAIT_SECONDS = 10.0
+
 
 class Watcher(Protocol):
     """Who must let go of something before a fork, and takes it up again after it."""
@@ -59,8 +62,9 @@ class _Fork:
                 return list(self.watchers)
 
     def wait(self) -> None:
-        """Until a fork that another thread makes is over."""
-        while self._thread not in (None, threading.get_ident()):
+        """Until a fork that another thread makes is over; not for ever, should one of the hooks have failed."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while self._thread not in (None, threading.get_ident()) and time.monotonic() < deadline:
             time.sleep(0.001)
 
     def after(self, *, child: bool) -> None:
