@@ -47,6 +47,7 @@ def board_file(sqlite_url: str) -> Path:
 def test_a_backup_is_one_checked_file_that_works_as_a_board(board_file: Path, tmp_path: Path) -> None:
     """SQ-09: a connection is open, and what was committed last is in the log alone."""
     call = Command(str(board_file), tmp_path)
+    tmp_path.chmod(0o755)
     board_file.chmod(0o640)
     with coordinate.connect(board_file, agent="alice") as c:
         c.dispatch(title="only in the log", role="worker")
