@@ -244,11 +244,11 @@ add(
     .where(s.id == given_text("id"), s.end_reason != const("ended"))
     .values(heartbeat_at=now(), ended_at=const(None), end_reason=const("")),
 )
-_half_done = select(lease.id).where(_lease_due).order_by(lease.id).with_for_update().cte("half_done")
+_half_done = select(lease.id).where(_lease_due).order_by(lease.id).with_for_update(skip_locked=True).cte("half_done")
 add(
     "session_renew_leases",
     "Renew the live scope leases of a session whose time is half over, each for its own length; never a lock.",
-    # In the order of all who change several.
+    # One that is locked is renewed by the next call: whoever sets a task aside on it may take long.
     update(leases)
     .where(lease.id.in_(select(_half_done.c.id)), _lease_due)
     .values(expires_at=plus_seconds(None, lease.ttl_seconds)),
@@ -256,7 +256,7 @@ add(
 add(
     "session_past_leases",
     "Scope leases of a session whose time is over and that no task keeps: it lost them, though nobody took them yet.",
-    select(*_LEASE).where(_own_past).order_by(lease.id).limit(given_integer("limit")).with_for_update(),
+    select(*_LEASE).where(_own_past).order_by(lease.id).limit(given_integer("limit")).with_for_update(skip_locked=True),
 )
 _renewing = select(t.id).where(_task_due).order_by(t.number).with_for_update(skip_locked=True).cte("renewing")
 add(

@@ -3637,7 +3637,7 @@ WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id
     leases.expires_at > (SELECT date_trunc('milliseconds', clock_timestamp())) AND leases.expires_at < (SELECT
     date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => CAST(leases.ttl_seconds / CAST(2 AS NUMERIC)
     AS DOUBLE PRECISION)))
-ORDER BY leases.id FOR UPDATE)
+ORDER BY leases.id FOR UPDATE SKIP LOCKED)
 UPDATE leases SET expires_at=(SELECT date_trunc('milliseconds', clock_timestamp()) + make_interval(secs =>
     CAST(leases.ttl_seconds AS DOUBLE PRECISION)))
 WHERE leases.id IN (SELECT half_done.id
@@ -3660,7 +3660,7 @@ WHERE leases.kind = 'scope' AND leases.released_at IS NULL AND leases.session_id
     leases.expires_at <= (SELECT date_trunc('milliseconds', clock_timestamp()))
 ORDER BY leases.id
 
-LIMIT :limit FOR UPDATE;
+LIMIT :limit FOR UPDATE SKIP LOCKED;
 
 -- name: session_renew_tasks
 -- why: Renew the live claims of a session whose time is half over.
