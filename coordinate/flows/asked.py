@@ -656,7 +656,7 @@ def after_hold(tx: Tx, row: Row, said: str) -> None:
     if row.status == BLOCKED:
         _ask_about_spent(tx, row, said)
     elif row.ask_id is not None:
-        live = asks.find(tx, row.ask_id, lock=True)
+        live = asks.find(tx, row.ask_id)  # not locked: its state changes under the lock of the task alone
         if live.state == "open" and live.blocking:
             tasks.waits_again(tx, row, ask_id=live.id, said=f"{live.id} waits for a human still", agent="system")
 

@@ -111,3 +111,22 @@ def test_whoever_locks_what_is_over_is_in_no_others_way(
     board.sweep()
     assert (board.list_leases(), board.show_ask(ask="ASK-1").ask.close_reason) == ([], "expired")
     assert_sound(board_url)
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_whoever_reads_answers_in_a_transaction_that_lasts_keeps_nobody_from_claiming(
+    board: Coordinator, board_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever claims takes back what is past first, with a look at what was asked about it."""
+    board.dispatch(title="Asked about", role="worker")
+    board.claim_next(role="worker", lease_seconds=60)
+    board.ask(title="Which?", action_owner="task", impact="all", task="TASK-1")
+    board.dispatch(title="Another", role="writer")
+    age(board_url, 61)
+    monkeypatch.setenv("COORDINATE_BUSY_SECONDS", "0.2")
+    with closing(connect(board_url)) as other, coordinate.connect(board_url, agent="alice") as alice:
+        other.execute("BEGIN")
+        other.execute("SELECT FROM asks FOR UPDATE")
+        assert alice.claim_next(role="writer").task.id == "TASK-2"
+        other.execute("ROLLBACK")
+    assert board.view(task="TASK-1").task.status == "TODO"
