@@ -340,6 +340,8 @@ def _is_folder(path: Path) -> bool:
         return path.is_dir()
     except PermissionError:
         raise no_entry(path) from None
+    except OSError:  # such as a name that no folder can have
+        return False
 
 
 def _owner(path: Path) -> str:

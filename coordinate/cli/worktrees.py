@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coordinate import config, errors, git, inputs
@@ -199,6 +198,6 @@ def _top(worktree: Worktree) -> str:
 
 def _there(worktree: Worktree) -> str:
     root = as_path(worktree.root)
-    if not Path(root).is_dir():
+    if not os.path.isdir(root):  # noqa: PTH112 - never raises
         raise git.Unknown(f"{worktree.root} is not on this machine, so nobody can tell what is in it")
     return root

@@ -237,7 +237,8 @@ def test_init_in_another_folder(project: Path) -> None:
     assert made["directory"] == str(project / "sub")
     assert (project / "sub/AGENTS.md").exists()
     assert sorted(path.name for path in project.iterdir()) == ["sub"]
-    assert "is no folder" in refused(project, "init", "--dir", "nowhere")["error"]
+    for name in ("nowhere", "n" * 300):
+        assert "is no folder" in refused(project, "init", "--dir", name)["error"]
     assert not (project / "nowhere").exists()
 
 
