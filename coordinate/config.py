@@ -81,9 +81,9 @@ def locate(flag: str | None, *, start: Path | None = None) -> Place:
 def find_folder(start: Path) -> Path | None:
     """The nearest `.coordinate/` upward from a folder, or from the main checkout of its git worktree."""
     for here in (start, *start.parents):
-        if _is_folder(here / FOLDER):
+        if is_folder(here / FOLDER):
             return here / FOLDER
-        if (main := main_checkout(here)) is not None and _is_folder(main / FOLDER):
+        if (main := main_checkout(here)) is not None and is_folder(main / FOLDER):
             return main / FOLDER
     return None
 
@@ -335,7 +335,8 @@ def _refuse_what_cannot_be_opened(target: str, source: str) -> None:
         raise no_entry(path)
 
 
-def _is_folder(path: Path) -> bool:
+def is_folder(path: Path) -> bool:
+    """Whether there is a folder. Raises `PermissionDenied` where the caller may not look."""
     try:
         return path.is_dir()
     except PermissionError:

@@ -158,7 +158,7 @@ def init(
     key or title, and one that was dispatched before is not dispatched again.
     Raises `PermissionDenied`, `InvalidInput`, `NotABoard` and what an upgrade may raise. Two at once do it once.
     """
-    if not os.path.isdir(directory):  # noqa: PTH112 - never raises
+    if not config.is_folder(directory):
         raise InvalidInput(f"{directory!s:.200} is no folder", hint="make it first", field="dir")
     directory = config.absolute(directory)
     planned = None if plan is None else _read_plan(plan)
