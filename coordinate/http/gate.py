@@ -53,7 +53,7 @@ STRANGER_MAX = 16 * 1024
 BYTES_OF_ONE = 64 * 1024
 # On how many threads secrets are looked up that were never found good here, how many may wait for that, and how many
 # that were found good are remembered (as hashes, and only to wait no longer than needed: each is looked up each time).
-STRANGERS_AT_ONCE, STRANGERS_WAITING, FOUND_GOOD_MAX = 2, 200, 10_000
+STRANGERS_AT_ONCE, STRANGERS_WAITING, FOUND_GOOD_MAX = 2, 1_000, 10_000
 # How many callers are counted at a time.
 BUCKETS_MAX = 10_000
 SAFE = ("GET", "HEAD")

@@ -23,7 +23,7 @@ from coordinate import __version__
 from coordinate.errors import CoordinateError, InvalidInput, InvalidState, NotFound
 from coordinate.mcp.calls import Calls
 from coordinate.mcp.fitting import dump, fit_together, fitted, without_nothing
-from coordinate.mcp.tools import CALL, DESCRIBE, Tool, described, tools_of
+from coordinate.mcp.tools import CALL, DESCRIBE, Tool, described, operation_of, tools_of
 from coordinate.mcp.words import in_tools
 from coordinate.operations import Caller, Operation, operations, refusal
 from coordinate.records import Lost, as_json
@@ -178,12 +178,11 @@ class _Door:
 
     async def _perform(self, context: Context, seat: Seat, tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
         """The answer as data that fits. Whatever was done is told as done, however long the answer would be."""
-        if tool is DESCRIBE:
-            names = arguments.get("names")
-            return {"result": fitted(described(names if isinstance(names, list) else None), RESULT_MAX)[0]}
         operation, taken = tool.operation, tool.filled(arguments)
+        if tool is DESCRIBE:
+            return {"result": fitted(described(taken.get("names")), RESULT_MAX)[0]}
         if tool is CALL:
-            operation, taken = _named(arguments)
+            operation, taken = _named(taken)
         assert operation is not None
         gone = partial(self.seating.gone, context)
         result, missing = await self.calls.perform(operation, seat.board, seat.caller, taken, told=_fitted, gone=gone)
@@ -248,9 +247,7 @@ class _Door:
 
 
 def _named(arguments: dict[str, Any]) -> tuple[Operation, dict[str, Any]]:
-    name, given = arguments.get("name"), arguments.get("arguments")
-    if not isinstance(name, str) or (operation := operations().get(name)) is None:
-        raise NotFound(f"there is no operation {name!r:.60}", hint="describe_operations lists them")
+    operation, given = operation_of(arguments.get("name")), arguments.get("arguments")
     if given is not None and not isinstance(given, dict):
         raise InvalidInput("arguments must be an object", hint="see describe_operations", field="arguments")
     return operation, given or {}

@@ -10,7 +10,8 @@ import functools
 import re
 from typing import Any
 
-from coordinate.errors import NotFound
+from coordinate import inputs
+from coordinate.errors import InvalidInput, NotFound
 from coordinate.frozen import dataclass
 from coordinate.operations import Operation, Schema, operations
 
@@ -36,6 +37,7 @@ NAMES = {
     **{verb: f"{verb}_task" for verb in ("dispatch", "complete", "block", "release", "transfer", "approve", "reject")},
     **{verb: f"{verb}_task" for verb in ("unblock", "cancel", "reopen", "comment")},
 }
+_OF_TOOLS = {tool: operation for operation, tool in NAMES.items()}
 # Names of operations that stand for a field where a description has them.
 _FIELDS = ("ask", "status")
 _ASKING = ("ask", "pending", "acknowledge")
@@ -72,7 +74,13 @@ class Tool:
     operation: Operation | None = None
 
     def filled(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments with what this door gives where nobody says otherwise."""
+        """The arguments with what this door gives where nobody says otherwise. Raises `InvalidInput` for what a tool of
+        its own does not take; an operation refuses that itself.
+        """
+        for name in arguments if self.operation is None else ():
+            if name not in self.schema["properties"]:
+                said, listed = f"{self.name} has no argument {name!r:.60}", ", ".join(self.schema["properties"])
+                raise InvalidInput(said, hint=f"its arguments are: {listed}", field="arguments")
         limit = LIMITS.get(self.operation.name) if self.operation else None
         return arguments if limit is None or "limit" in arguments else {"limit": limit, **arguments}
 
@@ -106,12 +114,21 @@ def tools_of(profile: str) -> dict[str, Tool]:
     return {tool.name: tool for tool in (*chosen, *own)}
 
 
-def described(names: list[str] | None) -> dict[str, Any]:
-    """Every operation in a sentence, or the named ones whole."""
+def described(names: object) -> dict[str, Any]:
+    """Every operation in a sentence, or the named ones whole. Raises `InvalidInput`, `NotFound`."""
+    if names in (None, [], ""):
+        return {name: operation.first_sentence for name, operation in operations().items()}
+    found = [operation_of(name) for name in inputs.listed(names, "names")]
+    return {each.name: {"says": each.says, "takes": each.schema} for each in found}
+
+
+def operation_of(name: object) -> Operation:
+    """An operation by its name, or by that of the tool that does it. Raises `NotFound`."""
     known = operations()
-    if not names:
-        return {name: operation.first_sentence for name, operation in known.items()}
-    return {name: {"says": found.says, "takes": found.schema} for name in names if (found := known.get(name))}
+    found = known.get(name) or known.get(_OF_TOOLS.get(name, "")) if isinstance(name, str) else None
+    if found is None:
+        raise NotFound(f"there is no operation {name!r:.60}", hint="describe_operations lists them")
+    return found
 
 
 def _tool(operation: Operation, offered: tuple[str, ...]) -> Tool:

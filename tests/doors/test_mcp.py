@@ -152,6 +152,15 @@ def test_all_reaches_every_operation_by_its_name(board: Coordinator, command: Co
             claims = await agent("call_operation", name="claim_batch", arguments={"role": "worker", "count": 5})
             assert [each["handle"] for each in claims] == ["TASK-1@1"]
             assert (await agent.refused("call_operation", name="close"))["code"] == "not_found"
+            assert (
+                "body"
+                in (await agent("describe_operations", names=["dispatch_task"]))["dispatch"]["takes"]["properties"]
+            )
+            assert await agent("call_operation", name="list_my_tasks") != []  # a tool's name leads there as well
+            assert (await agent.refused("describe_operations", names=[{"a": 1}]))["code"] == "not_found"
+            assert (await agent.refused("describe_operations", name="claim_batch"))["field"] == "arguments"
+            assert (await agent.refused("describe_operations", names="claim_batch"))["field"] == "names"
+            assert (await agent.refused("call_operation", name="mine", args={}))["field"] == "arguments"
 
     run(loop)
 
