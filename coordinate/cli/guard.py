@@ -29,6 +29,8 @@ MARK = "# made by coordinate guard install"
 OURS = re.compile(
     rf"#!/bin/sh\n{MARK}\n(command -v coordinate .*\n)?exec coordinate guard check --staged.* >/dev/null\n"
 )
+# Where git looks for hooks, and what all worktrees of the repository share.
+_FOLDERS = (("--git-path", "hooks"), ("--git-common-dir",))
 # Whatever the settings here, or the .gitmodules of a checkout, would leave out.
 _WHOLE = ("--name-only", "--no-renames", "--no-relative", "--ignore-submodules=none")
 PATTERNS_AT_ONCE = 100
@@ -46,16 +48,25 @@ fail_open_option = option("--fail-open", is_flag=True, help="Let it pass, with a
 def install(call: Call, fail_open: bool, project: str | None) -> None:
     """Write a git pre-commit hook here that asks the board for the paths of each commit.
 
-    It holds for all worktrees of the repository. A hook of somebody else's is never replaced: the refusal shows the
-    line to add to it. `git commit --no-verify` passes any hook by.
+    It holds for all worktrees of the repository. A hook of somebody else's is never replaced, nor is one made where
+    other repositories have theirs (core.hooksPath): the refusal shows the line to add. `git commit --no-verify` passes
+    any hook by.
     """
     line = "coordinate guard check --staged" + (" --fail-open" if fail_open else "")
     line += f" --project {shlex.quote(project)}" if project else ""
     try:
         top = git.top(".")
-        path = Path(top, git.ask(top, "rev-parse", "--git-path", "hooks").removesuffix("\n"), "pre-commit")
+        folder, common = (Path(top, git.ask(top, "rev-parse", *words).removesuffix("\n")) for words in _FOLDERS)
     except git.Unknown as unknown:
         raise errors.InvalidInput(str(unknown), hint="run it inside of a git checkout", field="folder") from None
+    path = folder / "pre-commit"
+    if not any(Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(each)) for each in (top, common)):
+        raise errors.InvalidState(
+            f"{folder}, which core.hooksPath names, lies outside of this repository: a guard there would stop the"
+            " commits of others, which have no board",
+            hint=f"let this one have hooks of its own (git config core.hooksPath), or add this line to yours: {line}",
+            path=str(path),
+        )
     missing = _unless_missing("commit", 0 if fail_open else 1)
     try:
         if path.is_symlink() or (path.exists() and not OURS.fullmatch(path.read_text("utf-8", "replace"))):

@@ -311,6 +311,15 @@ def test_install_follows_core_hooks_path(repository: Repository) -> None:
     assert repository.commit("src/a.py").status == 1
 
 
+def test_install_leaves_hooks_alone_that_are_of_other_repositories_too(repository: Repository, tmp_path: Path) -> None:
+    """They have no board, and every commit in them would be refused."""
+    shared = tmp_path / "hooks-of-all"
+    repository.git("config", "core.hooksPath", str(shared))
+    refused = repository.call("alice")("guard", "install").error
+    assert (refused["code"], "coordinate guard check --staged" in refused["hint"]) == ("invalid_state", True)
+    assert not shared.exists()
+
+
 def test_install_where_no_file_can_be_written_is_refused_in_words(repository: Repository) -> None:
     hooks = repository.main / ".git" / "hooks"
     (hooks / "pre-commit").mkdir(parents=True)
