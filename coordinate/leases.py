@@ -25,6 +25,11 @@ def lock_scopes(tx: Tx, project: str) -> None:
     tx.where_needed("scopes_lock", project=project)
 
 
+def lock_free_scopes(tx: Tx, project: str) -> bool:
+    """The same, if nobody else has that lock: for whoever has a task that another may wait for while having it."""
+    return all(row.locked for row in tx.where_needed("scopes_try", project=project))
+
+
 @dataclass(frozen=True)
 class Caller:
     """Whose leases are no conflict: those of the session, of the task that is held, or whose fence its agent shows.

@@ -427,6 +427,12 @@ add(
     select(board_lock("scopes", given_text("project")).label("locked")),
     only="postgresql",
 )
+add(
+    "scopes_try",
+    "The same, unless somebody has the lock: the answer says whether it was to be had.",
+    select(board_lock("scopes", given_text("project"), waits=False).label("locked")),
+    only="postgresql",
+)
 _keeper = select(worktrees.c.agent).where(worktrees.c.id == lease.worktree_id).correlate(leases).scalar_subquery()
 _near = (*_LEASE, _LIVE.label("live"), _keeper.label("keeper"))
 _in_project = (_SCOPE, _HELD, lease.project == given_text("project"))

@@ -325,20 +325,23 @@ def _(element: last_id, compiler: SQLCompiler, **kw: Any) -> str:
 class board_lock(_Condition):  # noqa: N801
     """An advisory transaction lock of this schema under a name, on Postgres; SQLite has one writer anyway.
 
-    With `of` (a given text) there is one such lock for each of its values.
+    With `of` (a given text) there is one such lock for each of its values. Where it does not wait, it is true if the
+    lock was to be had.
     """
 
     inherit_cache = False
 
-    def __init__(self, name: str, of: ColumnElement[Any] | None = None) -> None:
+    def __init__(self, name: str, of: ColumnElement[Any] | None = None, *, waits: bool = True) -> None:
         self.name = name
         self.of = of
+        self.waits = waits
 
 
 @compiles(board_lock, "postgresql")
 def _(element: board_lock, compiler: SQLCompiler, **kw: Any) -> str:
     of = "" if element.of is None else f" || '/' || CAST({compiler.process(element.of, **kw)} AS TEXT)"
-    return f"pg_advisory_xact_lock(hashtextextended(current_schema() || '/{element.name}'{of}, 0)) IS NULL"
+    lock = "pg_advisory_xact_lock({}) IS NULL" if element.waits else "pg_try_advisory_xact_lock({})"
+    return lock.format(f"hashtextextended(current_schema() || '/{element.name}'{of}, 0)")
 
 
 def insert_unless_there(table: Table, *key: str, **values: Any) -> postgresql.Insert:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from coordinate import inputs, leases, paths
 from coordinate.db.engine import Row, Tx
-from coordinate.errors import Held, InvalidState
+from coordinate.errors import Busy, Held, InvalidState
 from coordinate.fleet import agents, locks, scopes, worktrees
 from coordinate.fleet.scopes import CONFLICTS_MAX
 from coordinate.flows import asked, ending
@@ -25,7 +25,6 @@ from coordinate.records import (
     Scopes,
     Worktree,
 )
-from coordinate.states import IN_PROGRESS
 from coordinate.work import claims, story
 
 # How many tasks one claim sets aside before it lets others write; the next look goes on from there.
@@ -40,8 +39,8 @@ BLOCKERS_TRIED = 8
 class Look:
     """What a look at the queue gave; the claims are made when they are called for, after the commit.
 
-    `more`: a bound was reached, look again, and lock the scopes of `projects` before those of others, for what stood
-    first is of one whose turn was over. `locked`: others have what is left.
+    `more`: a bound was reached, look again, and begin with the lock of the scopes of `projects`, which others had.
+    `locked`: others have what is left.
     """
 
     claims: Callable[[], list[Claim]] = list
@@ -66,8 +65,9 @@ def claim_batch(
 ) -> Look:
     """One look for up to `count` ready tasks, taken with their scopes in the queue's order; `wait` for locked ones.
 
-    The `first` look of a call also brings back what others set aside on a scope that the session itself holds; a later
-    one locks the `projects` that the one before named.
+    The scopes of `projects`, which the look before named, are locked before it has any task, and it waits for no other
+    such lock: whoever has one may wait for a task, so what needs another that is not free is left to the next look.
+    The `first` look of a call also brings back what others set aside on a scope that the session itself holds.
     A task whose declared scopes another holds is set aside and passed over. What is due is set right first, in a look
     of its own; mostly nothing is, and the task that stands first is taken at once. All is bounded: when nothing else
     came of it, the caller commits and looks again.
@@ -82,20 +82,20 @@ def claim_batch(
         session=session,
     )
     agents.enter(tx, session=session)
-    looking = _Looking(tx, queue, session, [], [], [])
-    at_hand = claims.take_at_once(tx, queue, count)
+    looking = _Looking(tx, queue, session, [], [], [], [])
+    at_hand = [] if projects else claims.take_at_once(tx, queue, count)
     reserved: list[Row] = []
     if not at_hand:
         more, any_reserved = claims.set_due_right(tx, queue.agent, asked.after_hold)
         if more:
-            return Look(more=True)
-        if first:
+            return Look(more=True, projects=projects)
+        looking.wait_for(projects)
+        if first or projects:
             looking.bring_back_own(count)
         if any_reserved:
             reserved = claims.reserved(tx, queue)
-        looking.lock({*projects, *(row.project for row in reserved if row.scoped)})
+            looking.lock({row.project for row in reserved if row.scoped})
     taken: list[Row] = []
-    early: set[str] = set()
     aside, stopped = 0, False
     while len(taken) < count and aside < SET_ASIDE_MAX and not stopped:
         rows, at_hand = at_hand, []
@@ -118,12 +118,11 @@ def claim_batch(
         for row in rows:
             if row.scoped and row.project not in looking.projects:
                 _never_taken(tx, row.id, None)
-                early.add(row.project)
+                stopped = True
                 continue
             held, blocker = _with_scopes(tx, row, queue.params["lease_seconds"], queue.agent, session)
             taken += [] if held is None else [held]
             met += [] if blocker is None else [(row.id, blocker)]
-        stopped = stopped or bool(early)
         if met:
             blockers = looking.set_aside(met)
             stopped = stopped or len(blockers) < len(met)  # whoever is about to end the others may wait for us
@@ -135,7 +134,7 @@ def claim_batch(
     # Not behind the lock of the scopes: whoever has the row of a task that waits for a human may wait for that lock.
     overdue = [] if looking.projects else asked.expire_asks(tx, limit=ending.SWEEP_ALONG)
     more = stopped or aside > 0 or bool(swept or overdue)
-    again = frozenset(projects | early) if early else frozenset[str]()
+    again = projects.union(looking.busy) if looking.busy else frozenset[str]()
     return Look(more=more, locked=not wait and claims.any_locked(tx, queue), projects=again)
 
 
@@ -150,8 +149,8 @@ def claim_task(
     agents.enter(tx, session=session)
     shared: list[int] = []
     seen = tx.one("task", task_id=inputs.task_id(task))
-    if seen is not None and seen.scoped and (seen.status == IN_PROGRESS or seen.parked_on is not None):
-        # What is not ready is met by others who have the lock, or end the lease that it was set aside on.
+    if seen is not None and seen.scoped:
+        # Others who have the lock may wait for the task, or end the lease that it was set aside on.
         leases.lock_scopes(tx, seen.project)
         if seen.parked_on is not None:
             tx.one("lease_share", id=seen.parked_on)
@@ -161,8 +160,12 @@ def claim_task(
         refused = asks.held(taken)
         refused.keeps_changes = met_expiry
         raise refused
+    if row.scoped and not leases.lock_free_scopes(tx, row.project):
+        _never_taken(tx, row.id, None)
+        busy = Busy(f"{row.id} was given scopes, or another project, just now", hint="claim it again")
+        busy.keeps_changes = met_expiry
+        raise busy
     if row.scoped:
-        leases.lock_scopes(tx, row.project)
         ending.end_stale(tx, limit=ending.SWEEP_ALONG)
     held, blocker = _with_scopes(tx, row, lease_seconds, inputs.agent(agent), session)
     if blocker is not None:
@@ -186,21 +189,27 @@ def claim_task(
 @dataclass(frozen=True)
 class _Looking:
     """One look at a queue, with what it has locked: the projects of scopes, the asks and the leases by their numbers,
-    always in one order, so that none waits for another in a circle."""
+    always in one order, so that none waits for another in a circle; and the projects whose lock others have."""
 
     tx: Tx
     queue: claims.Queue
     session: str | None
     projects: list[str]
+    busy: list[str]
     asks: list[int]
     leases: list[int]
 
-    def lock(self, projects: set[str]) -> None:
-        """Lock what comes behind the last; what does not is left to the next look."""
+    def wait_for(self, projects: frozenset[str]) -> None:
+        """Lock the scopes of projects, before there is anything that others may wait for."""
         for project in sorted(projects):
-            if not self.projects or project > self.projects[-1]:
-                leases.lock_scopes(self.tx, project)
-                self.projects.append(project)
+            leases.lock_scopes(self.tx, project)
+            self.projects.append(project)
+
+    def lock(self, projects: set[str]) -> None:
+        """The same beside tasks that were taken; what others have just now is left to the next look."""
+        for project in projects.difference(self.projects, self.busy):
+            had = leases.lock_free_scopes(self.tx, project)
+            (self.projects if had else self.busy).append(project)
 
     def may_have(self, row: Row) -> bool:
         """Whether the scopes of a reserved task are free. It stays reserved while they are not, and is not touched."""

@@ -689,3 +689,42 @@ def test_a_transfer_without_the_lock_of_the_scopes_is_noticed(
 ) -> None:
     monkeypatch.setattr(claims.leases, "lock_scopes", lambda tx, project: None)
     assert holders_after_a_transfer(postgres_board) == [("a", "src"), ("b", "src/a")]
+
+
+# --- in one order -----------------------------------------------------------------------------------------------------
+
+
+def claim_behind_a_lock(url: str, act: Callable[[Coordinator], object], weakness: Weakness | None = None) -> None:
+    """Somebody has the lock of the scopes, and may come to want the task that is claimed meanwhile."""
+    with arena.setting_up(url) as c:
+        c.dispatch(title="T", role="worker", scopes=["src"])
+
+    def claim(go: Go) -> object:
+        with coordinate.connect(url, agent="a") as c:
+            go()
+            return act(c)
+
+    def have(go: Go) -> bool:
+        with coordinate.connect(url, agent="b") as c, psycopg.connect(url) as beside:
+            assert c.using(beside).claim_scopes(patterns=["docs"]).granted
+            go()
+            arena.await_blocked(url, beside.info.backend_pid)
+            return arena.rows(url, "SELECT id FROM tasks FOR UPDATE SKIP LOCKED") == [("TASK-1",)]
+
+    assert arena.run([claim, have], weakness=weakness) == ["TASK-1@1", True]
+    arena.assert_sound(url)
+
+
+@pytest.mark.parametrize("verb", ["claim_next", "claim_task"])
+def test_who_waits_for_the_lock_of_the_scopes_has_no_task_that_its_owner_may_want(
+    postgres_board: str, verb: str
+) -> None:
+    """The owner may close the worktree of that task, hand it on, or claim more scopes for it."""
+    given = {"role": "worker"} if verb == "claim_next" else {"task": "TASK-1"}
+    claim_behind_a_lock(postgres_board, lambda c: getattr(c, verb)(**given).handle)
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_who_waits_for_it_with_a_task_is_noticed(noticed: Noticed) -> None:
+    waiting = arena.cut("scopes_try", r"pg_try_(\w+)(\(.*\)) AS", put=r"pg_\1\2 IS NOT NULL AS")
+    noticed(lambda url: claim_behind_a_lock(url, lambda c: c.claim_next(role="worker").handle, waiting))

@@ -312,6 +312,13 @@ LIMIT :limit);
 SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/scopes' || '/' || CAST(:project AS TEXT), 0)) IS
     NULL AS locked;
 
+-- name: scopes_try
+-- why: The same, unless somebody has the lock: the answer says whether it was to be had.
+-- takes: project text
+-- gives: locked boolean
+SELECT pg_try_advisory_xact_lock(hashtextextended(current_schema() || '/scopes' || '/' || CAST(:project AS TEXT), 0)) AS
+    locked;
+
 -- name: scopes_near
 -- why: Unreleased scope leases whose leading path lies above or below one: the only ones that can overlap it.
 -- takes: project text, above list, below text, beyond text
