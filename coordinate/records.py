@@ -479,7 +479,11 @@ class Scope:
 
 @dataclass(frozen=True)
 class TaskView:
-    """A task's whole story, newest first; `more_notes` and `more_history` give the `before` of the next page."""
+    """A task's whole story, newest first; `more_notes` and `more_history` give the `before` of the next page.
+
+    Of tasks that depend on it the 100 oldest are named, `more_dependents` counts the others; of its attempts the latest
+    20.
+    """
 
     task: Task
     notes: tuple[Note, ...]
@@ -490,6 +494,7 @@ class TaskView:
     attempts: tuple[Attempt, ...]
     more_notes: int | None
     more_history: int | None
+    more_dependents: int
 
 
 @dataclass(frozen=True)

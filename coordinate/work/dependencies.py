@@ -20,7 +20,7 @@ from coordinate.records import Task
 from coordinate.states import CANCELLED, DONE, FINAL, TODO
 from coordinate.work import story
 
-STRANDED_MAX = 100
+SHOWN_MAX = 100
 
 
 def depend_add(tx: Tx, *, task: str, on: str, agent: str = "") -> Task:
@@ -144,12 +144,18 @@ def unmet_by(tx: Tx, task_id: str) -> None:
 
 def stranded_by(tx: Tx, task_id: str) -> tuple[tuple[str, ...], int]:
     """Live tasks with an unmet edge to this one, at most a hundred, and how many there are beyond."""
-    rows = tx.all("stranded_by", task_id=task_id, limit=STRANDED_MAX)
-    if len(rows) < STRANDED_MAX:
-        return tuple(row.id for row in rows), 0
-    counted = tx.one("stranded_count", task_id=task_id)
-    assert counted is not None
-    return tuple(row.id for row in rows), int(counted.count) - STRANDED_MAX
+    return _first_of(tx, "stranded", task_id)
+
+
+def dependents_of(tx: Tx, task_id: str) -> tuple[tuple[str, ...], int]:
+    """Tasks with an edge to this one, finished or not, likewise."""
+    return _first_of(tx, "dependents", task_id)
+
+
+def _first_of(tx: Tx, kind: str, task_id: str) -> tuple[tuple[str, ...], int]:
+    ids = tuple(row.id for row in tx.all(f"{kind}_of", task_id=task_id, limit=SHOWN_MAX))
+    counted = tx.one(f"{kind}_count", task_id=task_id) if len(ids) == SHOWN_MAX else None
+    return ids, int(counted.count) - SHOWN_MAX if counted else 0
 
 
 def _count_down(tx: Tx, ids: list[str]) -> None:

@@ -957,28 +957,23 @@ _waited_for = (
 )
 add("edges_of", "What tasks depend on, with where each stands.", _waited_for)
 add("dependencies_of", "The same with what came of it, which may be long.", _waited_for.add_columns(t.result))
-add(
-    "dependents_of",
-    "Who depends on a task.",
-    select(edge.task_id, edge.met, t.title, t.status, t.number)
-    .select_from(task_dependencies.join(tasks, t.id == edge.task_id))
-    .where(edge.depends_on_task_id == given_text("task_id"))
-    .order_by(t.number)
-    .limit(given_integer("limit")),
-)
-# Of finished ones there may be any number, so they are left out before the limit.
-_stranded = and_(edge.depends_on_task_id == given_text("task_id"), edge.met.is_(const(False)), _live)
 _dependents = task_dependencies.join(tasks, t.id == edge.task_id)
-add(
-    "stranded_by",
-    "Live tasks that wait for one.",
-    select(t.id, t.number).select_from(_dependents).where(_stranded).order_by(t.number).limit(given_integer("limit")),
-)
-add(
-    "stranded_count",
-    "How many they are.",
-    select(func.count(t.id, type_=BIGINT).label("count")).select_from(_dependents).where(_stranded),
-)
+_depends_on_it = edge.depends_on_task_id == given_text("task_id")
+# Of finished ones there may be any number, so they are left out before the limit.
+for _name, _purpose, _which in (
+    ("dependents", "Who depends on a task.", (_depends_on_it,)),
+    ("stranded", "Live tasks that wait for one.", (_depends_on_it, edge.met.is_(const(False)), _live)),
+):
+    add(
+        f"{_name}_of",
+        _purpose,
+        select(t.id, t.number).select_from(_dependents).where(*_which).order_by(t.number).limit(given_integer("limit")),
+    )
+    add(
+        f"{_name}_count",
+        "How many they are.",
+        select(func.count(t.id, type_=BIGINT).label("count")).select_from(_dependents).where(*_which),
+    )
 _reach = (
     select(edge.depends_on_task_id.label("id"))
     .where(edge.task_id == given_text("from_task"))

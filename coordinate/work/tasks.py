@@ -573,18 +573,20 @@ def view(
     note_rows = _story_page(tx, "notes_of", task_id, notes, notes_before, "notes")
     history_rows = _story_page(tx, "history_of", task_id, history, history_before, "history")
     waits = [story.dependency_of(edge) for edge in tx.all("dependencies_of", ids=[task_id])]
+    dependents, more = dependencies.dependents_of(tx, task_id)
     return TaskView(
         task=Task(**row._asdict(), depends_on=tuple(each.id for each in waits)),
         notes=tuple(Note(**each._asdict()) for each in note_rows[:notes]),
         history=tuple(HistoryEntry(**each._asdict()) for each in history_rows[:history]),
         dependencies=tuple(waits),
-        dependents=tuple(each.task_id for each in tx.all("dependents_of", task_id=task_id, limit=100)),
+        dependents=dependents,
         scopes=tuple(Scope(each.pattern, each.mode) for each in tx.all("scopes_of", ids=[task_id])),
         attempts=tuple(
             Attempt(**each._asdict()) for each in tx.all("attempts_of_task", task_id=task_id, limit=ATTEMPTS_SHOWN)
         ),
         more_notes=int(note_rows[notes - 1].id) if len(note_rows) > notes > 0 else None,
         more_history=int(history_rows[history - 1].id) if len(history_rows) > history > 0 else None,
+        more_dependents=more,
     )
 
 

@@ -498,6 +498,8 @@ class _Walk:
             return True
         ended = {DONE: "completed", IN_REVIEW: "submitted", BLOCKED: "blocked", CANCELLED: "cancelled"}
         self._close(ended.get(status, "released"), changed_at, "")
+        if status == DONE and not self.attempts:  # its history is gone
+            self._end(task["claimed_by"] or "unknown", changed_at, "completed", DONE)
         if status == TODO and self.judged is not None:
             self.rejected = self.judged
         if status != IN_REVIEW:

@@ -371,6 +371,19 @@ def test_a_blocked_task_keeps_its_reason_and_can_be_unblocked(board: Coordinator
     assert board.unblock(task="TASK-4").status == "TODO"
 
 
+def test_done_without_history_the_first_claimer_did_it_and_nothing_is_wrong(
+    board: Coordinator, planted: Planted
+) -> None:
+    """The tool pruned history, so most of what was done long ago has none."""
+    planted.task("TASK-1", status="DONE", claimed_by="bob")
+    planted.task("TASK-2", status="DONE")
+    planted.task("TASK-3", status="CANCELLED")
+    board.adopt(source=planted.path)
+    done = [(each.task.id, [(one.agent, one.outcome) for one in each.attempts]) for each in board.export()]
+    assert done == [("TASK-1", [("bob", "completed")]), ("TASK-2", [("unknown", "completed")]), ("TASK-3", [])]
+    assert board.examine() == []
+
+
 def test_under_review_without_history_the_first_claimer_did_it(board: Coordinator, planted: Planted) -> None:
     planted.task("TASK-1", status="IN_REVIEW", claimed_by="bob")
     planted.task("TASK-2", status="IN_REVIEW")

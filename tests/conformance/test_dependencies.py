@@ -163,6 +163,8 @@ def test_who_is_stranded_is_said_whatever_was_cancelled_before_them(board: Coord
     plan += [PlannedTask(f"k{n}", "T", "worker", depends_on=("root",)) for n in range(202)]
     board.dispatch_plan(plan=plan)
     run(board_url, "UPDATE tasks SET status = 'CANCELLED' WHERE number BETWEEN 2 AND 101")
+    seen = board.view(task="TASK-1")
+    assert (seen.dependents[-1], len(seen.dependents), seen.more_dependents) == ("TASK-101", 100, 102)
     cancelled = board.cancel(task="TASK-1")
     assert (cancelled.stranded[0], len(cancelled.stranded), cancelled.more_stranded) == ("TASK-102", 100, 2)
 

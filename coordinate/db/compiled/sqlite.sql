@@ -2240,15 +2240,23 @@ ORDER BY task_dependencies.task_id, tasks.number;
 -- name: dependents_of
 -- why: Who depends on a task.
 -- takes: task_id text, limit integer
--- gives: task_id text, met boolean, title text, status text, number integer
-SELECT task_dependencies.task_id, task_dependencies.met, tasks.title, tasks.status, tasks.number
+-- gives: id text, number integer
+SELECT tasks.id, tasks.number
 FROM task_dependencies JOIN tasks ON tasks.id = task_dependencies.task_id
 WHERE task_dependencies.depends_on_task_id = :task_id
 ORDER BY tasks.number
 
 LIMIT :limit;
 
--- name: stranded_by
+-- name: dependents_count
+-- why: How many they are.
+-- takes: task_id text
+-- gives: count integer
+SELECT count(tasks.id) AS count
+FROM task_dependencies JOIN tasks ON tasks.id = task_dependencies.task_id
+WHERE task_dependencies.depends_on_task_id = :task_id;
+
+-- name: stranded_of
 -- why: Live tasks that wait for one.
 -- takes: task_id text, limit integer
 -- gives: id text, number integer
