@@ -49,8 +49,9 @@ BODY_MAX = 4 * 1024 * 1024
 FORM_MAX, FIELDS_MAX = 128 * 1024, 50
 # How much somebody may say, in a body or an address, before it is known who that is.
 STRANGER_MAX = 16 * 1024
-# A body or an answer counts as one request more for each so many bytes: all others wait while it is read or written.
-BYTES_OF_ONE = 64 * 1024
+# A body, or what is very long of an answer, counts as one request more for each so many bytes: all others wait while it
+# is read or written. Nobody waits longer than so many seconds for that.
+BYTES_OF_ONE, ANSWER_FREE, DEBT_SECONDS = 64 * 1024, 1024 * 1024, 10
 # On how many threads secrets are looked up that were never found good here, how many may wait for that, and how many
 # that were found good are remembered (as hashes, and only to wait no longer than needed: each is looked up each time).
 STRANGERS_AT_ONCE, STRANGERS_WAITING, FOUND_GOOD_MAX = 2, 1_000, 10_000
@@ -244,7 +245,8 @@ class Gate:
             if "server" in headers:
                 del headers["server"]
         elif "caller" in scope["state"]:
-            self.rates.give_back(_bucket(scope), -(len(message.get("body", b"")) // BYTES_OF_ONE))
+            beyond = max(0, len(message.get("body", b"")) - ANSWER_FREE)
+            self.rates.give_back(_bucket(scope), -(beyond // BYTES_OF_ONE))
         await send(message)
 
     async def _let_in(self, scope: Scope, receive: Receive) -> Receive:
@@ -344,7 +346,7 @@ class Rates:
         now, rate = time.monotonic(), self.rate * share
         left, since = self._buckets.pop(who, (2 * rate, now))
         left = min(2 * rate, left + (now - since) * rate)
-        self._buckets[who] = (left - cost if left >= 1 else left, now)
+        self._buckets[who] = (max(left - cost, -DEBT_SECONDS * rate) if left >= 1 else left, now)
         if len(self._buckets) > BUCKETS_MAX:  # what was asked the longest ago is the fullest
             del self._buckets[next(iter(self._buckets))]
         if left < 1:
@@ -354,7 +356,7 @@ class Rates:
         """What was taken and not used; less than none for what turned out to cost more."""
         if who in self._buckets:
             left, since = self._buckets[who]
-            self._buckets[who] = (left + count, since)
+            self._buckets[who] = (max(left + count, -DEBT_SECONDS * self.rate), since)
 
 
 def _too_many(seconds: int = 1) -> Refused:
