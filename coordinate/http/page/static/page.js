@@ -16,16 +16,24 @@
   const keyOf = (field) => `draft ${field.form.dataset.draft} ${field.name}`;
   const typed = (within) => [...within.querySelectorAll("textarea")].some((field) => field.value !== field.defaultValue);
 
+  // Where a browser keeps nothing, or no more, what is typed lasts as long as the view.
+  const drafts = {
+    get: (key) => { try { return sessionStorage.getItem(key); } catch { return null; } },
+    set: (key, text) => { try { sessionStorage.setItem(key, text); } catch { /* forbidden, or full */ } },
+    drop: (key) => { try { sessionStorage.removeItem(key); } catch { /* it was never there */ } },
+    dropAll: () => { try { sessionStorage.clear(); } catch { /* there were none */ } },
+  };
+
   function restoreDrafts() {
     for (const field of fields()) {
-      const kept = sessionStorage.getItem(keyOf(field));
+      const kept = drafts.get(keyOf(field));
       if (kept && field.value === field.defaultValue) field.value = kept;
     }
   }
   document.addEventListener("input", ({ target }) => {
     if (!target.matches("[data-draft] textarea")) return;
-    if (target.value) sessionStorage.setItem(keyOf(target), target.value);
-    else sessionStorage.removeItem(keyOf(target));
+    if (target.value) drafts.set(keyOf(target), target.value);
+    else drafts.drop(keyOf(target));
   });
 
   // --- a newer view
@@ -114,7 +122,7 @@
     away.type = "button";
     away.textContent = "Throw away";
     away.addEventListener("click", () => {
-      for (const field of item.querySelectorAll("textarea")) sessionStorage.removeItem(keyOf(field));
+      for (const field of item.querySelectorAll("textarea")) drafts.drop(keyOf(field));
       item.remove();
     });
     const page = document.createElement("a");
@@ -242,7 +250,7 @@
   document.addEventListener("submit", async (event) => {
     const form = event.target, by = event.submitter;
     if (form.method !== "post" || form.getAttribute("action") === "/leave") {
-      if (form.getAttribute("action") === "/leave") sessionStorage.clear();
+      if (form.getAttribute("action") === "/leave") drafts.dropAll();
       return;
     }
     if (!("submitter" in event)) return; // an old browser: it knows which button was pressed, and sends the form itself
@@ -264,7 +272,7 @@
     try {
       const { said, notice, response_seq } = await send(action, body);
       if (action === "/do/undo") return void await reopened(body.get("ask"), form.dataset.words, said);
-      for (const field of form.querySelectorAll("textarea")) sessionStorage.removeItem(keyOf(field));
+      for (const field of form.querySelectorAll("textarea")) drafts.drop(keyOf(field));
       form.reset();
       const details = form.closest("details");
       if (details) details.open = false;
@@ -294,7 +302,7 @@
   // The words that were taken back are a draft again, where they were written.
   async function reopened(ask, words, said) {
     const name = `draft ${ask} text`;
-    if (words && !sessionStorage.getItem(name)) sessionStorage.setItem(name, words);
+    if (words && !drafts.get(name)) drafts.set(name, words);
     tell(said);
     await look();
     const item = document.getElementById(ask);
