@@ -443,7 +443,12 @@ class Coordinator:
         )
         while True:
             self.database.number_events()
-            batch = self._perform(functools.partial(look, acknowledge=acknowledge), writes=True)
+            try:
+                batch = self._perform(functools.partial(look, acknowledge=acknowledge), writes=True)
+            except errors.OutcomeUnknown:
+                # It was handed out or not, and nobody has it. Told so, a loop would acknowledge it with its next call.
+                acknowledge = False
+                continue
             left = deadline - time.monotonic()
             if batch.events or batch.gap or left <= 0:
                 return batch

@@ -323,6 +323,27 @@ def test_a_read_whose_connection_is_cut_at_its_end_is_made_again(engine: str, po
         assert c.database.perform(look, writes=False)[0] == 2
 
 
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_events_that_were_handed_out_to_nobody_are_handed_out_again(
+    engine: str, postgres_board: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PG-11: the answer of a commit is lost. A loop would say --ack again, and acknowledge what it never had."""
+    with coordinate.connect(postgres_board, agent="a") as c:
+        for number in range(3):
+            c.emit(event_type="t", message=str(number))
+        c.next_events(consumer="ci", limit=1, from_start=True)
+        commit, commits = dialect.Postgres.commit, iter(range(10))
+
+        def cut(self: dialect.Postgres, connection: object) -> None:
+            commit(self, connection)
+            if next(commits) < 2:  # of the numbering, and of the cursor
+                raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+        monkeypatch.setattr(dialect.Postgres, "commit", cut)
+        batch = c.next_events(consumer="ci", limit=1, acknowledge=True)
+    assert ([event.message for event in batch.events], batch.redelivered) == (["1"], 1)
+
+
 def test_many_threads_of_a_process_share_a_few_connections(board_url: str) -> None:
     """Guard: the places. A server pays more for a new connection than for some calls, and has only so many."""
     opened: list[object] = []
