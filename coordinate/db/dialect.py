@@ -467,8 +467,9 @@ class SQLite:
                 return Interrupted(crowded, again=True)
             case sqlite3.SQLITE_READONLY:
                 refused = errors.PermissionDenied(
-                    f"{self.path} may not be written",
-                    hint="let this user write the file and its folder; even reading a board writes beside it",
+                    f"{self._not_ours_to_write()} may not be written",
+                    hint="let this user write the file, what lies beside it and its folder; even reading a board writes"
+                    " beside it, and whoever may write the folder alone keeps the others out",
                 )
                 return Interrupted(refused, again=False)
             case sqlite3.SQLITE_NOTADB:
@@ -495,6 +496,12 @@ class SQLite:
             case sqlite3.SQLITE_ERROR if re.search(_ABSENT, str(error)):
                 return Interrupted(_lacks(str(self.path), str(error)), again=False)
         return None
+
+    def _not_ours_to_write(self) -> Path:
+        """What of a board this user may not write: the log may be another's, who came first."""
+        board = Path(os.path.realpath(self.path))
+        parts = (board, *(board.with_name(f"{board.name}{beside}") for beside in ("-wal", "-shm", "-journal")))
+        return next((part for part in parts if part.exists() and not os.access(part, os.W_OK)), self.path)
 
     def schema_stamp(self, connection: _Connection) -> object:
         # SQLite goes on with a file that was deleted or renamed, and nobody would ever see what is written there. On

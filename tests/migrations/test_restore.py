@@ -368,6 +368,21 @@ def test_what_cannot_be_read_is_no_backup_and_said(within_reach: Path) -> None:
     }
 
 
+def test_a_log_that_is_anothers_is_what_is_named(within_reach: Path) -> None:
+    """Who may write the folder and not the board came first, if only to read; the board itself is as it should be."""
+    (log := within_reach / "board.db-wal").touch(mode=0o444)
+
+    def write() -> str:
+        with (
+            coordinate.connect(within_reach / "board.db", agent="a") as c,
+            pytest.raises(errors.PermissionDenied) as no,
+        ):
+            c.dispatch(title="t", role="w")
+        return no.value.message
+
+    assert arena.as_somebody(write) == f"{log} may not be written"
+
+
 def test_a_backup_that_is_kept_from_being_written_is_restored(within_reach: Path) -> None:
     """Root may write everything, so another user restores."""
     (made := within_reach / "backup.db").write_bytes((within_reach / "board.db").read_bytes())
