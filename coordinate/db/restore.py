@@ -157,10 +157,19 @@ def _without_what_cannot_be_read(board: Path, source: Path, *, replace: bool) ->
         backup.make_like(Path(aside), board)
         yield aside
     except BaseException:
-        for beside in _BESIDE:
-            Path(f"{board}{beside}").unlink(missing_ok=True)
-        _rename(aside, str(board))
+        if not _holds_a_board(board):  # else it was committed before a signal came, or somebody made one meanwhile
+            for beside in _BESIDE:
+                Path(f"{board}{beside}").unlink(missing_ok=True)
+            _rename(aside, str(board))
         raise
+
+
+def _holds_a_board(path: Path) -> bool:
+    try:
+        backup.refuse_what_is_no_board(path, str(path))
+    except errors.CoordinateError:
+        return False
+    return True
 
 
 # What SQLite keeps beside a file.

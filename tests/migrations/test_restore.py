@@ -24,6 +24,7 @@ import pytest
 import coordinate
 from coordinate import errors, service
 from coordinate.db import backup, migrate, move, server
+from coordinate.db.dialect import SQLite
 from coordinate.db.knowledge import HEAD
 from tests.doors.command import Command
 from tests.migrations.catalog import catalog, fill, path_of, rows, run, run_script
@@ -405,6 +406,29 @@ def test_a_restore_that_fails_leaves_a_damaged_board_where_it_was(plain: Path, t
         service.restore(made, plain, replace=True)
     assert plain.read_bytes() == damaged
     assert {path.name for path in tmp_path.iterdir()} == there
+
+
+def test_a_restore_that_is_interrupted_once_it_is_done_stays_done(
+    plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others may have written there by then: nothing is taken away under them."""
+    made = backup.export(plain, tmp_path / "backup.db").backup
+    plain.write_bytes(damaged := b"\xff" * 9_000)
+    commit = SQLite.commit
+
+    def interrupted(self: SQLite, connection: sqlite3.Connection) -> None:
+        commit(self, connection)
+        if self.path == plain:
+            monkeypatch.undo()
+            with coordinate.connect(plain, agent="quick") as c:
+                c.dispatch(title="meanwhile", role="w")
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(SQLite, "commit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        service.restore(made, plain, replace=True)
+    assert run(str(plain), "SELECT title FROM tasks ORDER BY number") == [("t",), ("meanwhile",)]
+    assert Path(f"{plain}.replaced-1").read_bytes() == damaged
 
 
 def test_what_hinders_a_restore_at_its_beginning_is_said(
