@@ -341,7 +341,7 @@ def test_a_blocked_migration_gives_up_soon_names_who_blocks_and_holds_nobody_up(
     )
     with coordinate.connect(pg_url, agent="alice") as c, psycopg.connect(pg_url, application_name="sleeper") as idle:
         c.dispatch(title="t", role="worker")
-        idle.execute("SELECT count(*) FROM tasks, tokens, leases, board_move")
+        idle.execute("SELECT count(*) FROM tasks, tokens, leases, sessions, board_move")
         latencies: list[float] = []
         done = threading.Event()
         reader = threading.Thread(target=list_tasks_until, args=(pg_url, done, latencies))
