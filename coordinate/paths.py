@@ -209,9 +209,10 @@ def _meet(left: Sequence[T | None], right: Sequence[T | None], agree: Callable[[
     return line[-1]
 
 
-def _covered(pattern: str) -> list[str | None]:
+@lru_cache(1024)
+def _covered(pattern: str) -> tuple[str | None, ...]:
     """The segments of a pattern, None for `**`, and one more None for everything below what it matches."""
-    return [*(part for segment in _split(pattern) for part in _spread(segment)), None]
+    return (*(part for segment in _split(pattern) for part in _spread(segment)), None)
 
 
 def _split(pattern: str) -> list[str]:
