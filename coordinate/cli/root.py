@@ -31,7 +31,10 @@ class Command(click.Command):
     def __init__(self, verb: Verb) -> None:
         params = [_parameter(each, shown=verb.shown) for each in verb.takes]
         function = click.pass_obj(verb.function)
-        super().__init__(verb.name, params=params, callback=function, help=verb.help, context_settings=HELP)
+        # A -h among the words of a command that is to be run is that command's.
+        runs = any(str(each.attributes.get("metavar")).startswith("--") for each in verb.takes)
+        settings = {"help_option_names": ["--help"]} if runs else HELP
+        super().__init__(verb.name, params=params, callback=function, help=verb.help, context_settings=settings)
         self.verb = verb
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -542,6 +542,7 @@ def test_a_mistyped_command_is_told_the_one_that_was_meant(here: Command) -> Non
         assert f"did you mean `{meant}`?" in here(*typed).error["error"], typed
     assert "did you mean" not in here("zzz").error["error"]
     assert "Usage: coordinate task claim" in here("task", "claim", "-h").out
+    assert here("lock", "run", "x", "ls", "-h").error["code"] == "usage"
 
 
 def test_every_refusal_says_what_to_do_next(here: Command) -> None:
