@@ -42,19 +42,19 @@ def complete(
 ) -> Done:
     """Finish a task: DONE, or IN_REVIEW with `review=True`. Whoever waited for a DONE task may go on at that moment.
 
-    `result` (at most 100,000 characters) is what came of it, shown with the claim of whatever depends on it. What a
-    human answered about it is acknowledged along, with the result (its first 1,000 characters) as the outcome: a must
-    for a decision or an approval. Refused, and the task still held: with `UnreadAnswer` when neither the caller nor the
-    claim was handed their last word, with `InvalidState` while they want something clarified, with `AskOpen` while the
-    task waits for them, with `Held` while another acts on the response or holds the task. Called again with the same
-    handle after it succeeded, it answers the same with `already` and writes nothing. Raises `StaleClaim` when the
-    handle's attempt ended otherwise.
+    `result` (at most 100,000 characters) is what came of it, shown with the claim of whatever depends on it; one that
+    was submitted before and rejected does not stand for it. What a human answered about it is acknowledged along, with
+    the result (its first 1,000 characters) as the outcome: a must for a decision or an approval. Refused, and the task
+    still held: with `UnreadAnswer` when neither the caller nor the claim was handed their last word, with
+    `InvalidState` while they want something clarified, with `AskOpen` while the task waits for them, with `Held` while
+    another acts on the response or holds the task. Called again with the same handle after it succeeded, it answers the
+    same with `already` and writes nothing. Raises `StaleClaim` when the handle's attempt ended otherwise.
     """
     done = claims.complete(tx, handle=handle, review=review, result=result, agent=agent)
     if done.already or done.task.ask_id is None:
         return done
     readers = _readers(tx, done.task, agent, session)
-    answered = _finishable(tx, done.task, readers)
+    answered = _finishable(tx, done.task, readers, done.task.result)
     if answered is None:
         return done
     outcome = (done.task.result or f"{done.task.id} is {done.task.status}")[: asks.OUTCOME_MAX]
@@ -107,7 +107,7 @@ def complete_batch(
         row = tx.one("task_lock", task_id=task_id)
         current = row is not None and row.assigned_agent == agent and attempt in (None, row.attempt)
         if row is not None and current and row.ask_id is not None:
-            _finishable(tx, row, _readers(tx, row, agent, session))
+            _finishable(tx, row, _readers(tx, row, agent, session), None)
         return complete(tx, handle=shown, review=review, agent=agent, session=session)
 
     return claims.each_of(handles, lock=functools.partial(_lock_all, tx), finish=finish)
@@ -132,8 +132,9 @@ def _readers(tx: Tx, task: Row | Task, agent: str, session: str | None) -> list[
     return [asks.reader(inputs.agent(agent), session), asks.reader(claim.agent, claim.session_id)]
 
 
-def _finishable(tx: Tx, task: Row | Task, readers: list[str]) -> Row | None:
-    """The ask that whoever finishes a locked task has finished with, locked; None where a human answered none.
+def _finishable(tx: Tx, task: Row | Task, readers: list[str], result: str | None) -> Row | None:
+    """The ask that whoever finishes a locked task, with this result, has finished with, locked; None where a human
+    answered none.
 
     What a human says from now on is kept. Raises what `complete` promises.
     """
@@ -147,7 +148,7 @@ def _finishable(tx: Tx, task: Row | Task, readers: list[str]) -> Row | None:
     if (refused := asks.why_not_finished(tx, before.id, readers)) is not None:
         raise refused
     asks.refuse_clarify(asks.find(tx, before.id))
-    if before.action_owner in ("decision", "approval") and not (task.result or "").strip():
+    if before.action_owner in ("decision", "approval") and not (result or "").strip():
         raise inputs.refuse(
             "result",
             f"{before.id} is {inputs.one(before.action_owner)}: say what came of it in the result of {task.id}",

@@ -525,7 +525,8 @@ def _leave(verb: str, **values: Any) -> Update:
     return update(tasks).where(_CURRENT).values(**target, **_NO_HOLDER, **values, **_CHANGED).returning(*_TAKEN)
 
 
-_given_result = {"result": func.coalesce(given_text("result"), t.result, type_=Text())}
+# What came of it is what this completion says, and never what one said that was rejected.
+_given_result = {"result": given_text("result")}
 add("claim_complete", "The work is done.", _leave("complete", finished_at=now(), **_given_result))
 add("claim_submit", "The work is done and waits for a review.", _leave("submit", **_given_result, **_NO_REVIEWER))
 add("claim_block", "The work cannot go on.", _leave("block"))

@@ -192,6 +192,25 @@ def test_approve_all_comes_to_what_stands_behind_what_others_have_to_judge(board
     assert [each.ok for each in board.approve_all(limit=1, override="I am a human")] == [True]
 
 
+def test_a_result_that_was_rejected_is_not_what_came_of_the_task(board: Coordinator) -> None:
+    """Not shown to who depends on it, nor as the outcome of what a human was asked afterwards."""
+    for _ in range(2):
+        task = board.dispatch(title="T", role="worker").task.id
+        board.complete(handle=board.claim_task(task=task), review=True, result="the first try")
+        assert board.reject(task=task, reason="wrong", agent="rita").result == "the first try"
+    assert board.complete(handle=board.claim_task(task="TASK-1")).task.result is None
+    claim = board.claim_task(task="TASK-2")
+    board.ask(title="Which?", action_owner="decision", impact="all", options=["a", "b"], task=claim)
+    board.respond(ask="ASK-1", choice="a", agent="ann")
+    board.pending()
+    (outcome,) = board.complete_batch(handles=[claim.handle])
+    assert (outcome.ok, outcome.code, board.view(task="TASK-2").task.status) == (False, "invalid_input", "IN_PROGRESS")
+    with pytest.raises(InvalidInput, match="say what came of it"):
+        board.complete(handle=claim)
+    assert board.complete(handle=claim, result="a, then").task.result == "a, then"
+    assert board.show_ask(ask="ASK-1").ask.outcome == "a, then"
+
+
 def test_a_review_that_is_asked_for_by_name_is_reserved_or_refused(board: Coordinator, board_url: str) -> None:
     task = submitted(board, "bob", project="api")
     with refused(board_url, InvalidInput, "TASK-1 is of project api, not web"):

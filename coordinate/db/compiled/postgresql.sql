@@ -1877,8 +1877,8 @@ RETURNING tasks.lease_until, tasks.lease_seconds, tasks.scoped;
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
 --   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
-UPDATE tasks SET status='DONE', assigned_agent=NULL, session_id=NULL, lease_until=NULL, result=coalesce(:result,
-    tasks.result), revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp())),
+UPDATE tasks SET status='DONE', assigned_agent=NULL, session_id=NULL, lease_until=NULL, result=:result,
+    revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds', clock_timestamp())),
     finished_at=(SELECT date_trunc('milliseconds', clock_timestamp()))
 WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
     :agent
@@ -1901,8 +1901,8 @@ WHERE task_dependencies.task_id = tasks.id) AS depends;
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
 --   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 UPDATE tasks SET status='IN_REVIEW', assigned_agent=NULL, session_id=NULL, lease_until=NULL, reviewer=NULL,
-    review_until=NULL, result=coalesce(:result, tasks.result), revision=(tasks.revision + 1), updated_at=(SELECT
-    date_trunc('milliseconds', clock_timestamp()))
+    review_until=NULL, result=:result, revision=(tasks.revision + 1), updated_at=(SELECT date_trunc('milliseconds',
+    clock_timestamp()))
 WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
     :agent
 RETURNING tasks.id, tasks.number, tasks.title, tasks.body, tasks.status, tasks.role_boundary, tasks.project,

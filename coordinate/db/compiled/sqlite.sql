@@ -1569,8 +1569,8 @@ RETURNING lease_until, lease_seconds, scoped;
 --   text, parked_until instant, reserved_for text, reviewer text, review_until instant, rejected_attempt integer,
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
 --   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
-UPDATE tasks SET status='DONE', assigned_agent=NULL, session_id=NULL, lease_until=NULL, result=coalesce(:result,
-    tasks.result), revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
+UPDATE tasks SET status='DONE', assigned_agent=NULL, session_id=NULL, lease_until=NULL, result=:result,
+    revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
     finished_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
     :agent
@@ -1591,8 +1591,7 @@ WHERE task_id = id) AS depends;
 --   result text, dedup_key text, created_by text, revision integer, created_at instant, updated_at instant, finished_at
 --   instant, scoped boolean, parked_on integer, ask_id text, depends boolean
 UPDATE tasks SET status='IN_REVIEW', assigned_agent=NULL, session_id=NULL, lease_until=NULL, reviewer=NULL,
-    review_until=NULL, result=coalesce(:result, tasks.result), revision=(tasks.revision + 1),
-    updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+    review_until=NULL, result=:result, revision=(tasks.revision + 1), updated_at=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE tasks.id = :task_id AND tasks.status || '' = 'IN_PROGRESS' AND tasks.attempt = :attempt AND tasks.assigned_agent =
     :agent
 RETURNING id, number, title, body, status, role_boundary, project, priority, assigned_agent, session_id, lease_until,
