@@ -1,9 +1,9 @@
 """`coordinate mcp`: one client over stdin and stdout, for as long as it is there.
 
 stdout carries the protocol and nothing else: from the first moment whatever else prints there goes to stderr. When the
-client is gone (stdin ends, nobody reads stdout any more, the parent died) the process ends too, and when it is told to
-(SIGTERM, SIGINT). It releases nothing: what the session holds runs on to its time, and a client that shows the same
-session goes on with it.
+client is gone (stdin ends and what was asked is answered, nobody reads stdout any more, the parent died) the process
+ends too, and when it is told to (SIGTERM, SIGINT). It releases nothing: what the session holds runs on to its time, and
+a client that shows the same session goes on with it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,15 @@ from typing import Any, NoReturn
 import anyio
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
-from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
+from mcp_types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    RequestId,
+)
 from pydantic import ValidationError
 
 from coordinate.mcp.calls import Calls
@@ -36,6 +44,8 @@ from coordinate.operations import Caller
 from coordinate.service import Coordinator
 
 LOOK_SECONDS = 0.5
+# For how long what was asked is yet answered when stdin has ended.
+LAST_WORDS_SECONDS = 5
 NAME_MAX = 100
 
 
@@ -129,21 +139,43 @@ async def _serve(board: Coordinator, protocol: Protocol, profile: str, place: Ca
         stdio_server(anyio.wrap_file(reads), anyio.wrap_file(writes)) as (incoming, outgoing),
     ):
         tasks.start_soon(calls.feed.run)
+        unanswered: set[RequestId] = set()
         heard, messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-        tasks.start_soon(_hear, incoming, heard, outgoing)
-        await server.run(messages, outgoing, server.create_initialization_options())
+        told, answers = anyio.create_memory_object_stream[SessionMessage](0)
+        tasks.start_soon(_tell, answers, outgoing, unanswered)
+        tasks.start_soon(_hear, incoming, heard, told, unanswered, calls, outgoing)
+        await server.run(messages, told, server.create_initialization_options())
         # At once: a thread may still wait for the board, and nobody is there to be told.
         os._exit(0)
 
 
-async def _hear(incoming: Any, heard: Any, outgoing: Any) -> None:
-    """Pass on what the client says; whoever sent a line that is no message is told so, for else they wait for ever."""
+async def _hear(incoming: Any, heard: Any, told: Any, unanswered: set[RequestId], calls: Calls, outgoing: Any) -> None:
+    """Pass on what the client says; whoever sent a line that is no message is told so, for else they wait for ever.
+
+    Who has said all that they have to say may still read: what they asked is answered, if that does not take long.
+    """
     async with heard:
         async for each in incoming:
-            if not isinstance(each, Exception):
-                await heard.send(each)
-            elif (told := _no_message(each)) is not None:
-                await outgoing.send(SessionMessage(told))
+            if isinstance(each, Exception):
+                if (fault := _no_message(each)) is not None:
+                    await told.send(SessionMessage(fault))
+                continue
+            if isinstance(each.message, JSONRPCRequest):
+                unanswered.add(each.message.id)
+            elif isinstance(each.message, JSONRPCNotification) and each.message.method == "notifications/cancelled":
+                unanswered.discard((each.message.params or {}).get("requestId", ""))
+            await heard.send(each)
+        calls.feed.stop()
+        with anyio.move_on_after(LAST_WORDS_SECONDS):
+            while unanswered or not outgoing.statistics().tasks_waiting_receive:  # the last one is not yet written
+                await anyio.sleep(0.02)
+
+
+async def _tell(answers: Any, outgoing: Any, unanswered: set[RequestId]) -> None:
+    async for each in answers:
+        await outgoing.send(each)
+        if not isinstance(each.message, JSONRPCRequest | JSONRPCNotification):
+            unanswered.discard(each.message.id)
 
 
 def _no_message(fault: Exception) -> JSONRPCError | None:

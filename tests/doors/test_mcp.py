@@ -602,6 +602,27 @@ def test_a_line_that_is_no_message_is_answered(board: Coordinator, command: Comm
     assert client.end()[1] == ""
 
 
+@ON_A_FILE
+def test_who_has_said_all_is_still_answered(board: Coordinator, command: Command) -> None:
+    """As by a pipe, where stdin ends with the last question; what was done is told, and a wait is over."""
+    asked = [*HELLO, *(call(number, "list_my_tasks") for number in range(2, 9))]
+    asked += [call(9, "emit_event", event_type="done"), call(10, "wait_for", role="nobody", wait=50)]
+    piped = subprocess.run(
+        [*COORDINATE, "mcp", "--agent", "bob"],
+        check=True,
+        input="".join(json.dumps(each) + "\n" for each in asked),
+        capture_output=True,
+        text=True,
+        cwd=command.folder,
+        env=command.environment,
+        timeout=60,
+    )
+    answers = [json.loads(line) for line in piped.stdout.splitlines()]
+    assert sorted(each["id"] for each in answers) == list(range(1, 11))
+    assert not any(each["result"].get("isError") for each in answers)
+    assert [each.event for each in board.list_events(by_agent="bob")] == ["done"]
+
+
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
     """IF-01."""
     program = "import sys; sys.modules['mcp'] = None; sys.argv[1:] = ['mcp']; import coordinate.__main__ as m; m.main()"
