@@ -829,7 +829,8 @@ class Coordinator:
             return
         due, lost = self.database.perform(lambda tx: agents.due(tx, session=session), writes=False)[0]
         if due:
-            with suppress(errors.Moving, errors.Moved):  # a call that only reads goes on
+            # A call that only reads goes on; and what became of the sign says nothing of the call itself.
+            with suppress(errors.Moving, errors.Moved, errors.OutcomeUnknown):
                 lost = self._perform_only(functools.partial(_call, ending.sign_of_life, session=session), writes=True)
                 with suppress(errors.Busy):  # somebody has something locked: the next call of whomever sweeps that
                     sweep = functools.partial(_call, ending.sweep_along, session=session)

@@ -19,6 +19,7 @@ from coordinate.db import dialect, engine
 from coordinate.db.dialect import Interrupted, Postgres
 from coordinate.db.engine import Tx
 from coordinate.service import Coordinator
+from tests.clock import age
 from tests.conftest import create_board_on_postgres
 from tests.postgres import BinaryServer, Server, start_server
 from tests.races import arena
@@ -321,6 +322,27 @@ def test_a_read_whose_connection_is_cut_at_its_end_is_made_again(engine: str, po
             return len(seen)
 
         assert c.database.perform(look, writes=False)[0] == 2
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_a_sign_of_life_whose_outcome_is_unknown_is_not_that_of_the_call(
+    engine: str, postgres_board: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PG-11: else an agent looks for a claim that was never begun."""
+    with coordinate.connect(postgres_board, agent="a") as c:
+        c.session = c.register(name="a").id
+        c.dispatch(title="t", role="worker")
+        age(postgres_board, 300)
+        c._next_sign.clear()
+        commit, commits = dialect.Postgres.commit, iter(range(20))
+
+        def cut(self: dialect.Postgres, connection: object) -> None:
+            commit(self, connection)
+            if next(commits) == 1:  # after the look whether one is due
+                raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+        monkeypatch.setattr(dialect.Postgres, "commit", cut)
+        assert c.claim_next(role="worker") is not None
 
 
 @pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
