@@ -830,9 +830,11 @@ class Coordinator:
         due, lost = self.database.perform(lambda tx: agents.due(tx, session=session), writes=False)[0]
         if due:
             # A call that only reads goes on; and what became of the sign says nothing of the call itself.
-            with suppress(errors.Moving, errors.Moved, errors.OutcomeUnknown):
-                lost = self._perform_only(functools.partial(_call, ending.sign_of_life, session=session), writes=True)
-                with suppress(errors.Busy):  # somebody has something locked: the next call of whomever sweeps that
+            with suppress(errors.Moving, errors.Moved, errors.OutcomeUnknown, errors.ReadOnly):
+                sign = functools.partial(_call, ending.sign_of_life, session=session)
+                lost = self._perform_only(sign, writes=True, at_once=(errors.ReadOnly,))
+                # Somebody has something locked, or a connection broke: the next call of whomever sweeps that.
+                with suppress(errors.Busy, errors.Unreachable):
                     sweep = functools.partial(_call, ending.sweep_along, session=session)
                     lost = self._perform_only(sweep, writes=True, patience=0.0)
         self._next_sign[session] = time.monotonic() + SIGN_SECONDS

@@ -346,6 +346,32 @@ def test_a_sign_of_life_whose_outcome_is_unknown_is_not_that_of_the_call(
 
 
 @pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_a_call_goes_on_whatever_hinders_its_sign_of_life(
+    engine: str, postgres_board: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PG-11: a connection that breaks as the call sweeps along; and a standby, or a role that may only read."""
+    with coordinate.connect(postgres_board, agent="a") as c:
+        c.session = c.register(name="a").id
+        c.dispatch(title="t", role="worker")
+        age(postgres_board, 300)
+        c._next_sign.clear()
+        begin, begins = dialect.Postgres.begin, iter(range(20))
+
+        def cut(self: dialect.Postgres, connection: object, *, writes: bool) -> None:
+            if next(begins) == 2:  # after the look and the sign
+                raise psycopg.OperationalError("server closed the connection unexpectedly")
+            begin(self, connection, writes=writes)
+
+        monkeypatch.setattr(dialect.Postgres, "begin", cut)
+        assert c.claim_next(role="worker") is not None
+        monkeypatch.undo()
+        age(postgres_board, 300)
+        read_only = postgres_board.replace("options=", "options=-cdefault_transaction_read_only%3Don%20")
+        with coordinate.connect(read_only, session=c.session) as reader:
+            assert reader.status().total == 1
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
 def test_events_that_were_handed_out_to_nobody_are_handed_out_again(
     engine: str, postgres_board: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
