@@ -281,8 +281,8 @@ class _Deliverer(threading.Thread):
             )
             if batch.gap is not None and not self._reach(_gap(batch)):
                 return
-            for event in batch.events:
-                if webhook.wants(event) and not self._reach(_told(event)):
+            for event in filter(webhook.wants, batch.events):
+                if not self._reach(_told(event)):
                     return
                 board.ack(consumer=webhook.consumer, position=event.id or 0)
             if batch.delivered > batch.acknowledged:  # also past what the filters left out

@@ -23,6 +23,7 @@ from coordinate import Coordinator, config, errors, webhooks
 from coordinate.inputs import Own
 from tests.doors.command import Command
 from tests.doors.server import serving
+from tests.tables import rows, run
 
 ON_A_FILE = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 KEY = bytes(range(32))
@@ -244,6 +245,22 @@ def test_who_fails_for_long_is_given_up_visibly_and_comes_back(
     with delivering(command):
         until(lambda: command("webhook", "list").json[0]["state"] == "delivering")
     assert [each["type"] for each in endpoint.got()][-2:] == ["webhook.test", "note"]
+
+
+@ON_A_FILE
+def test_what_a_webhook_does_not_want_is_acknowledged_page_by_page(board: Coordinator, board_url: str) -> None:
+    webhook = webhooks.Webhook("some", "http://127.0.0.1:9/", b"x" * 24, events=("wanted",))
+    board.next_events(consumer=webhook.consumer)
+    for _ in range(20):
+        board.emit(event_type="note", message="x")
+    run(
+        board_url,
+        "CREATE TABLE moves (n)",
+        "CREATE TRIGGER moved AFTER UPDATE OF acknowledged ON event_cursors BEGIN INSERT INTO moves VALUES (1); END",
+    )
+    with webhooks.delivering(board, [webhook], lambda said: None):
+        until(lambda: webhooks.standing(board, webhook).behind == 0)
+    assert rows(board_url, "SELECT count(*) FROM moves") == [(1,)]
 
 
 @ON_A_FILE
