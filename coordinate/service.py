@@ -833,12 +833,19 @@ class Coordinator:
             with suppress(errors.Moving, errors.Moved, errors.OutcomeUnknown, errors.ReadOnly):
                 sign = functools.partial(_call, ending.sign_of_life, session=session)
                 lost = self._perform_only(sign, writes=True, at_once=(errors.ReadOnly,))
-                # Somebody has something locked, or a connection broke: the next call of whomever sweeps that.
-                with suppress(errors.Busy, errors.Unreachable):
-                    sweep = functools.partial(_call, ending.sweep_along, session=session)
-                    lost = self._perform_only(sweep, writes=True, patience=0.0)
+                lost = self._sweep_along(session) or lost
         self._next_sign[session] = time.monotonic() + SIGN_SECONDS
         self._lost_something = self._lost_something or (lost and session == self.session)
+
+    def _sweep_along(self, session: str) -> bool:
+        """End a little of what is over; whether the session has lost something by then."""
+        if self.database.borrowed:  # it would be locked for as long as the caller's transaction lasts
+            return False
+        # Somebody has something locked, or a connection broke: the next call of whomever sweeps that.
+        with suppress(errors.Busy, errors.Unreachable):
+            sweep = functools.partial(_call, ending.sweep_along, session=session)
+            return self._perform_only(sweep, writes=True, patience=0.0)
+        return False
 
     def _until(self, look: Callable[[], list[R]], wait: float, *, claims: bool = False) -> list[R]:
         """Look until something is there: at a hint and every two seconds; whoever claims, at the next due time too."""

@@ -132,6 +132,24 @@ def test_many_operations_share_one_transaction(board: Coordinator, board_url: st
     assert_sound(board_url)
 
 
+def test_what_others_left_is_not_swept_in_the_callers_transaction(
+    board: Coordinator, board_url: str, orders: Engine
+) -> None:
+    """It would be locked for as long as that lasts; a session's call outside of it sweeps."""
+    session = board.register(name="alice").id
+    board.dispatch(title="T", role="worker")
+    board.claim_next(role="worker", agent="bob")
+    age(board_url, 901)
+    with coordinate.connect(board_url, agent="alice", session=session) as c:
+        with orders.begin() as connection:
+            c.using(connection).dispatch(title="Ship order 1", role="shipper")
+        assert board.view(task="TASK-1").task.assigned_agent == "bob"
+        age(board_url, 601)
+        c._next_sign.clear()
+        c.stats()
+    assert board.view(task="TASK-1").task.status == "TODO"
+
+
 def test_the_driver_connection_itself_will_do_too(board: Coordinator, board_url: str) -> None:
     if is_postgres(board_url):
         with psycopg.connect(board_url) as raw:
