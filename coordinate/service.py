@@ -796,7 +796,8 @@ class Coordinator:
         session: str | None = None,
         at_once: tuple[type[errors.CoordinateError], ...] = (),
     ) -> R:
-        if run := session or self.session:
+        # A look in a caller's own transaction writes nothing, for there may be none, or one that shall not write.
+        if (run := session or self.session) and (writes or not self.database.borrowed):
             self._give_sign_of_life(inputs.name(run, "session"))
         return self._perform_only(work, writes=writes, at_once=at_once)
 

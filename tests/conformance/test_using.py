@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import psycopg
@@ -146,6 +147,8 @@ def test_what_others_left_is_not_swept_in_the_callers_transaction(
         assert board.view(task="TASK-1").task.assigned_agent == "bob"
         age(board_url, 601)
         c._next_sign.clear()
+        with closing(connect(board_url)) as plain:
+            assert c.using(plain).stats().total == 2, "a look needs no transaction, and begins none"
         c.stats()
     assert board.view(task="TASK-1").task.status == "TODO"
 
