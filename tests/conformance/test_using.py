@@ -148,7 +148,7 @@ def test_what_others_left_is_not_swept_in_the_callers_transaction(
         age(board_url, 601)
         c._next_sign.clear()
         with closing(connect(board_url)) as plain:
-            assert c.using(plain).stats().total == 2, "a look needs no transaction, and begins none"
+            assert c.using(plain).stats().total_tasks == 2, "a look needs no transaction, and begins none"
         c.stats()
     assert board.view(task="TASK-1").task.status == "TODO"
 
