@@ -2,8 +2,9 @@
 
 Exit status: 0 done, also "nothing to do" - 1 a fault of ours, or an answer that could not be written - 2 refused by the
 rules, or bad usage - 3 held by another - 4 stale claim or outdated revision - 5 database unreachable, busy or moving,
-try again - 6 no board here, or its schema is behind or ahead - 7 the board has moved - 8 waited in vain - 130
-interrupted, 143 terminated - 141 nobody read the output to its end (what was asked for is done all the same).
+try again - 6 no board here, or its schema is behind or ahead - 7 the board has moved - 8 waited in vain - 129 the
+terminal is gone, 130 interrupted, 143 terminated - 141 nobody read the output to its end (what was asked for is done
+all the same).
 $COORDINATE_DEBUG=1 adds the traceback of a fault of ours.
 """
 
@@ -18,7 +19,7 @@ import sys
 
 TYPE_CHECKING = False  # as in `typing`, which is loaded, like the rest, once `main` has put off collections
 if TYPE_CHECKING:
-    from types import FrameType
+    from types import FrameType, ModuleType
     from typing import Any, NoReturn
 
 
@@ -39,7 +40,8 @@ class _Unheard(io.TextIOWrapper):
 
 
 class Terminated(BaseException):
-    """SIGTERM came: unwind, so that transactions are rolled back and children are looked after."""
+    """SIGTERM came, or the terminal is gone: unwind, so that transactions are rolled back, what a move has closed is
+    opened again, and children are looked after."""
 
 
 def main() -> NoReturn:
@@ -50,15 +52,16 @@ def main() -> NoReturn:
     status = 1
     try:
         signal.signal(signal.SIGTERM, _terminate)
+        _signals().on_hangup(_terminate)
         status = _perform(sys.argv[1:])
         sys.stdout.flush()
         _end_in_peace()
     except KeyboardInterrupt:
         _end_in_peace()
         status = 130
-    except Terminated:
+    except Terminated as ended:
         _end_in_peace()
-        status = 143
+        status = 128 + ended.args[0]
     except BrokenPipeError:
         status = 141
         _print_no_more()
@@ -202,13 +205,19 @@ def _survive_any_locale() -> None:
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
-    raise Terminated
+    raise Terminated(number)
 
 
 def _end_in_peace() -> None:
     """How it ends is decided: no further signal changes the status, or prints a traceback beside it."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _signals().ENDING:
         signal.signal(number, signal.SIG_IGN)
+
+
+def _signals() -> ModuleType:
+    from coordinate import signals
+
+    return signals
 
 
 if __name__ == "__main__":

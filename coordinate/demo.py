@@ -23,7 +23,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from coordinate import errors
+from coordinate import errors, signals
 from coordinate.plans import PlannedTask
 from coordinate.records import ExportedTask
 from coordinate.service import Coordinator, connect, open_or_make
@@ -233,7 +233,7 @@ def _agents(options: Options, target: str, folder: Path) -> Iterator[_Agents]:
 def _interrupts(*, blocked: bool) -> None:
     """A Ctrl-C waits while a process is started, so that the new one never meets it in the midst of ours."""
     if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_BLOCK if blocked else signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
+        signal.pthread_sigmask(signal.SIG_BLOCK if blocked else signal.SIG_UNBLOCK, signals.ENDING)
 
 
 def _live(options: Options, target: str, folder: Path, name: str, reviews: bool, wait: Any, gate: Any) -> None:

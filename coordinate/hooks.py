@@ -130,7 +130,7 @@ def _run_side_by_side(paths: list[Path], event: dict[str, Any], hooks: Path, war
         for path in paths:
             name = _shown(path, hooks)
             # An interrupt waits until the hook that just began is known, and can be ended.
-            mask = signals.hold_back((signal.SIGINT, signal.SIGTERM))
+            mask = signals.hold_back(signals.ENDING)
             try:
                 running.append((name, _start(path, told, mask), time.monotonic() + SECONDS_MAX))
             except OSError as error:

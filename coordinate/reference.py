@@ -38,6 +38,7 @@ EXITS = {
     6: "no board here, or its schema is behind or ahead",
     7: "the board has moved: the error names the new address",
     8: "waited in vain (`inbox wait`, `events next --wait`, `db check --wait`)",
+    129: "the terminal, or the connection to it, is gone",
     130: "interrupted (Ctrl-C)",
     141: "nobody read the output to its end; what was asked for is done",
     143: "terminated",

@@ -6,8 +6,19 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from types import FrameType
+
+# What ends a program: Ctrl-C, `kill`, a terminal or a connection that is gone. Windows has no SIGHUP.
+ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+def on_hangup(handler: Callable[[int, FrameType | None], object]) -> None:
+    """Handle the end of the terminal, unless the program is to outlive it (nohup)."""
+    hangup = getattr(signal, "SIGHUP", None)
+    if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:
+        signal.signal(hangup, handler)
 
 
 def hold_back(numbers: Iterable[int]) -> set[int]:

@@ -230,7 +230,7 @@ root = LazyGroup(
             2 refused, or bad usage         3 held by another
             4 stale claim, old revision     5 try again
             6 no board, or wrong schema     7 moved: the board is elsewhere
-            8 waited in vain                130, 143 signals
+            8 waited in vain                129, 130, 143 signals
             141 output not read to its end
     """,
 )

@@ -28,8 +28,6 @@ STOP_SECONDS = 10.0
 # Renew at least this often, however long the lease.
 RENEW_SECONDS_MAX = 300.0
 
-# Windows has no SIGHUP.
-_FORWARDED = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 _PR_SET_PDEATHSIG = 1
 
 LOST = (errors.StaleClaim, errors.Held, errors.InvalidState, errors.NotFound)
@@ -91,7 +89,7 @@ def started(words: tuple[str, ...], environment: dict[str, str]) -> Iterator[sub
     Raises `NotFound` when it cannot be run.
     """
     terminal = _terminal()
-    mask = signals.hold_back(_FORWARDED)  # until there is a command to hand them on to
+    mask = signals.hold_back(signals.ENDING)  # until there is a command to hand them on to
     try:
         child = subprocess.Popen(
             [as_path(word) for word in words],
@@ -151,7 +149,7 @@ def _forwarding(child: subprocess.Popen[bytes]) -> Iterator[None]:
     def hand_on(number: int, frame: FrameType | None) -> None:
         _signal(child, number)
 
-    before = {number: signal.signal(number, hand_on) for number in _FORWARDED}
+    before = {number: signal.signal(number, hand_on) for number in signals.ENDING}
     try:
         yield
     finally:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 from pathlib import Path
 
 import click
 
-from coordinate import git
+from coordinate import git, signals
 from coordinate.cli.declared import OneOf, command, option
 from coordinate.cli.shared import BadUsage, Call
 
@@ -57,6 +58,8 @@ def serve(call: Call, host: str, port: int, names: tuple[str, ...], https: bool,
     from coordinate.http.serve import serve as run
     from coordinate.service import connect
 
+    # It ends as with TERM: no new requests, and what runs is finished.
+    signals.on_hangup(lambda number, frame: signal.raise_signal(signal.SIGTERM))
     place = config.locate(call.target())
     hooks, folder = webhooks.configured(place), None if place.refusals else place.folder
     with connect(call.target()) as board, webhooks.delivering(board, hooks, call.warn):

@@ -16,7 +16,6 @@ import random
 import re
 import secrets
 import shlex
-import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -43,7 +42,6 @@ _UNSAYABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 # Copied and compared, as measured on two cores with boards of a million tasks.
 ROWS_PER_SECOND = 30_000
 # What ends a program that is asked to; while it cleans up it is on its way.
-_ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -449,7 +447,7 @@ class _Ends:
         except BaseException:
             # Whoever is in the way may hold rows too: no time is given back for the little that was lost.
             if self.is_ours:
-                with signals.ignored(_ENDING), suppress(errors.CoordinateError):
+                with signals.ignored(signals.ENDING), suppress(errors.CoordinateError):
                     self._lift_source(number, MOVING, gives_time=False)
             raise
 
@@ -582,7 +580,7 @@ class _Ends:
         move is over now. Whoever interrupts this once more only waits for it.
         """
         is_over = False
-        with signals.ignored(_ENDING), suppress(errors.CoordinateError):
+        with signals.ignored(signals.ENDING), suppress(errors.CoordinateError):
             if lifts:
                 self._lift_source(number, MOVING)
             if is_over := self._is_over(number):

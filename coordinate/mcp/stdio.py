@@ -38,6 +38,7 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
+from coordinate import signals
 from coordinate.mcp.calls import Calls
 from coordinate.mcp.server import CALL_AGAIN, Context, Seat, make_server
 from coordinate.operations import Caller
@@ -124,6 +125,7 @@ def serve(board: Coordinator, *, protocol: Protocol, profile: str, place: Callab
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end_at_once)
+    signals.on_hangup(_end_at_once)
     threading.Thread(target=_end_with_the_client, args=(protocol,), daemon=True).start()
     anyio.run(_serve, board, protocol, profile, place)
     raise AssertionError("the process ends with its client")

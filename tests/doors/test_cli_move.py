@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import sqlite3
 import stat
 import subprocess
 import sys
+import time
 import tomllib
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,6 +22,7 @@ import coordinate
 from coordinate.addresses import NOT_WRITTEN_DOWN
 from coordinate.db import migrate
 from tests.doors.command import Command
+from tests.doors.test_cli_running import until
 
 
 def test_a_folders_board_moves_and_the_folder_names_the_new_place(tmp_path: Path) -> None:
@@ -49,6 +54,25 @@ def test_a_folders_board_moves_and_the_folder_names_the_new_place(tmp_path: Path
     assert command("db", "check", "--wait", "1s", "--db", str(old)).status == 7
     undone = command("db", "move", "--undo", "--from", str(old))
     assert (undone.status, undone.error["code"]) == (2, "invalid_state")
+
+
+def test_a_mover_whose_terminal_is_gone_lets_writers_in_again(tmp_path: Path) -> None:
+    """As with Ctrl-C and TERM: a connection that breaks must not leave a board that nobody may write."""
+    old, new = tmp_path / "board.db", tmp_path / "new.db"
+    with coordinate.connect(old, agent="alice", create=True) as c:
+        c.dispatch(title="one", role="worker")
+    migrate.upgrade(str(new))
+    command = Command(str(old), tmp_path, COORDINATE_AGENT="alice")
+    with closing(sqlite3.connect(new, isolation_level=None, timeout=10)) as place:
+        mover = command.started("db", "move", "--to", str(new))
+        until(lambda: place.execute("SELECT 1 FROM board_move").fetchone())  # it is closed
+        place.execute("BEGIN IMMEDIATE")  # and nothing can be copied there
+        with closing(sqlite3.connect(old)) as seen:
+            until(lambda: seen.execute("SELECT 1 FROM board_move WHERE state = 'moving'").fetchone())
+        mover.send_signal(signal.SIGHUP)
+        time.sleep(0.2)
+    assert (mover.communicate(timeout=30)[0], mover.returncode) == ("", 129)
+    assert command("task", "dispatch", "--title", "two", "--role", "worker").json["id"] == "TASK-2"
 
 
 def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:

@@ -230,7 +230,9 @@ main()
 """
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=str
+)
 def test_a_command_that_is_interrupted_while_it_loads_says_so_by_its_exit(number: signal.Signals, status: int) -> None:
     program = SIGNALLED.replace("NUMBER", str(int(number)))
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
