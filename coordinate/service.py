@@ -798,7 +798,7 @@ class Coordinator:
     ) -> R:
         # A look in a caller's own transaction writes nothing, for there may be none, or one that shall not write.
         if (run := session or self.session) and (writes or not self.database.borrowed):
-            self._give_sign_of_life(inputs.name(run, "session"))
+            self._give_sign_of_life(inputs.name(run, "session"), writes=writes)
         return self._perform_only(work, writes=writes, at_once=at_once)
 
     def _perform_only(
@@ -824,16 +824,24 @@ class Coordinator:
         if committed and self._after_commit is not None:
             self._after_commit([{**event, "payload": json.loads(event["payload"])} for event in committed])
 
-    def _give_sign_of_life(self, session: str) -> None:
-        """Each call of a session is one; mostly a look suffices, and now and then it writes or renews."""
+    def _give_sign_of_life(self, session: str, *, writes: bool) -> None:
+        """Each call of a session is one; mostly a look suffices, and now and then it writes or renews.
+
+        A call that only reads waits for no writer for long: the next one is a sign too.
+        """
         if time.monotonic() < self._next_sign.get(session, 0.0):
             return
         due, lost = self.database.perform(lambda tx: agents.due(tx, session=session), writes=False)[0]
         if due:
             # A call that only reads goes on; and what became of the sign says nothing of the call itself.
-            with suppress(errors.Moving, errors.Moved, errors.OutcomeUnknown, errors.ReadOnly):
+            most = math.inf if writes else LOOK_SECONDS
+            hindered: list[type[errors.CoordinateError]] = [errors.Moving, errors.Moved, errors.OutcomeUnknown]
+            hindered += [errors.ReadOnly] if writes else [errors.ReadOnly, errors.Busy, errors.Unreachable]
+            with suppress(*hindered):
                 sign = functools.partial(_call, ending.sign_of_life, session=session)
-                lost = self._perform_only(sign, writes=True, at_once=(errors.ReadOnly,))
+                lost = self._perform_only(
+                    sign, writes=True, patience=min(RETRY_SECONDS, most), hurry=most, at_once=(errors.ReadOnly,)
+                )
                 lost = self._sweep_along(session) or lost
         self._next_sign[session] = time.monotonic() + SIGN_SECONDS
         self._lost_something = self._lost_something or (lost and session == self.session)
@@ -845,7 +853,7 @@ class Coordinator:
         # Somebody has something locked, or a connection broke: the next call of whomever sweeps that.
         with suppress(errors.Busy, errors.Unreachable):
             sweep = functools.partial(_call, ending.sweep_along, session=session)
-            return self._perform_only(sweep, writes=True, patience=0.0)
+            return self._perform_only(sweep, writes=True, patience=0.0, hurry=LOOK_SECONDS)
         return False
 
     def _until(self, look: Callable[[], list[R]], wait: float, *, claims: bool = False) -> list[R]:

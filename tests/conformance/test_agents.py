@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import closing
 from datetime import timedelta
 from typing import Any
@@ -392,3 +393,25 @@ def test_a_session_that_is_swept_between_two_of_its_calls_is_back_with_what_it_i
     board.sweep()
     one(alice.claim_scopes(patterns=["src"]))
     assert board.list_sessions(of_agent="alice")[0].live
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_a_read_whose_session_owes_a_sign_of_life_waits_for_no_writer(
+    engine: str, board_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who has the write lock for long, such as a restore, stops those who write and nobody who only looks."""
+    monkeypatch.setenv("COORDINATE_BUSY_SECONDS", "3000")
+    monkeypatch.setattr("coordinate.service.LOOK_SECONDS", 0.1)
+    got: list[int] = []
+    with coordinate.connect(board_url, agent="alice") as c:
+        c.session = c.register(name="alice").id
+        age(board_url, 300)
+        with closing(connect(board_url)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            reader = threading.Thread(target=lambda: got.append(c.status().total))
+            reader.start()
+            reader.join(20)
+            seen = list(got)
+            other.execute("ROLLBACK")
+        reader.join()
+    assert seen == [0]
