@@ -359,7 +359,7 @@ def test_what_would_be_left_unheard_is_refused_and_changes_nothing(here: Command
 
 
 def test_what_a_shell_takes_in_is_a_text_whatever_format_the_environment_asks_for(here: Command) -> None:
-    for words in (("agent", "register", "a", "--id-only"), ("skill", "view", "worker"), ("db", "ini")):
+    for words in (("agent", "register", "a", "--id-only"), ("skill", "view", "worker")):
         assert here(*words, COORDINATE_FORMAT="json").out[0] != "{"
         assert here(*words, "--json").out[0] == "{"
 

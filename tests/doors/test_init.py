@@ -731,20 +731,23 @@ def test_hooks_of_the_folder_run_for_a_dispatched_plan(project: Path) -> None:
     assert [each["ref"] for each in seen] == ["TASK-1", "TASK-2", "TASK-3", "TASK-4"]
 
 
-@pytest.mark.parametrize("before", [None, "mine\n"])
-def test_what_somebody_writes_while_init_is_at_work_is_kept(project: Path, before: str | None) -> None:
+@pytest.mark.parametrize("before", ["", "mine\n"])
+def test_what_somebody_writes_while_init_is_at_work_is_kept(project: Path, before: str) -> None:
     """As long as a plan is dispatched, by a hook of it here, or a locked board is waited for."""
+    block, plan = project / "CLAUDE.md", project / "plan.md"
     set_up(project, None)
     hook = project / ".coordinate/hooks/task-created"
-    hook.write_text("#!/bin/sh\necho 'written meanwhile' >> CLAUDE.md\n")
+    hook.write_text(f"#!/bin/sh\necho 'written meanwhile' >> {block}\n")
     hook.chmod(0o700)
-    (project / "plan.md").write_text("## Begin\n")
-    if before is not None:
-        (project / "CLAUDE.md").write_text(before)
-    assert "CLAUDE.md was changed" in refused(project, "init", "--harness", "claude", "--plan", "plan.md")["error"]
-    assert (project / "CLAUDE.md").read_text() == f"{before or ''}written meanwhile\n"
-    assert run(project, "init", "--harness", "claude", "--plan", "plan.md")["plan"]["already"] == 1
-    assert (project / "CLAUDE.md").read_text().startswith(f"{before or ''}written meanwhile\n\n<!-- coordinate")
+    plan.write_text("## Begin\n")
+    if before:
+        block.write_text(before)
+    with pytest.raises(InvalidInput, match=r"CLAUDE\.md was changed"):
+        set_up(project, plan=plan)
+    assert block.read_text() == f"{before}written meanwhile\n"
+    again = set_up(project, plan=plan).plan
+    assert again is not None and again.already == 1
+    assert block.read_text().startswith(f"{before}written meanwhile\n\n<!-- coordinate")
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
