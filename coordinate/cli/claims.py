@@ -93,7 +93,7 @@ def log_progress(call: Call, handle: str, note: str, note_type: str | None) -> N
 
 @command("extend-lease", example="coordinate task extend-lease TASK-12@3 --agent alice --minutes 60")
 @handle_argument
-@option("--minutes", type=int, help="Minutes from now. Default: the length it was claimed with.")
+@option("--minutes", type=int, help="Minutes from now; 0 means the default: the length it was claimed with.")
 @option("--lease", type=DURATION, help="The same in other units: 90s, 15m, 2h.")
 @with_events
 def extend_lease(call: Call, handle: str, minutes: int | None, lease: int | None) -> None:
@@ -101,7 +101,7 @@ def extend_lease(call: Call, handle: str, minutes: int | None, lease: int | None
     if minutes is not None and lease is not None:
         raise BadUsage("give --minutes or --lease, not both")
     if minutes is not None:
-        lease = 60 * inputs.integer(minutes, "minutes", least=1, most=inputs.LEASE_SECONDS_MAX // 60)
+        lease = 60 * inputs.integer(minutes, "minutes", least=0, most=inputs.LEASE_SECONDS_MAX // 60) or None
     with call.board() as board:
         call.show(board.extend_lease(handle=handle, **given(lease_seconds=lease)))
 
