@@ -105,7 +105,7 @@ def _perform(arguments: list[str]) -> int:
 
             from coordinate.config import no_entry
 
-            refusal = no_entry(Path(os.fsdecode(error.filename)))
+            refusal = no_entry(Path(os.fsdecode(error.filename)), instead="name another place")
             return _refused(refusal.as_dict(), refusal.exit_status)
         # Help and scripts are printed by click.
         closed = error.errno == errno.EBADF and sys.__stdout__ is None

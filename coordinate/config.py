@@ -88,7 +88,7 @@ def find_folder(start: Path) -> Path | None:
     return None
 
 
-def no_entry(path: Path) -> errors.PermissionDenied:
+def no_entry(path: Path, *, instead: str = "name another board with --db or $COORDINATE_DB") -> errors.PermissionDenied:
     """The refusal where the caller's rights end: which folder or file on the way to a path it is, and whose."""
     path = absolute(path)
     barred = next((each for each in reversed(path.parents) if not os.access(each, os.X_OK)), None)
@@ -100,7 +100,7 @@ def no_entry(path: Path) -> errors.PermissionDenied:
         barred, what = next(each for each in path.parents if each.exists()), "may not be written to"
     return errors.PermissionDenied(
         f"{barred} {what}: it belongs to {_owner(barred)}",
-        hint="ask its owner for the right to it, or name another board with --db or $COORDINATE_DB",
+        hint=f"ask its owner for the right to it, or {instead}",
         path=str(path),
     )
 
@@ -111,7 +111,7 @@ def reaching(path: Path, field: str) -> Iterator[None]:
     try:
         yield
     except PermissionError:
-        raise no_entry(path) from None
+        raise no_entry(path, instead="name another file") from None
     except OSError as error:
         said = f"{path!s:.200} cannot be had: {error.strerror}"
         raise errors.InvalidInput(said, hint="name another file", field=field) from None

@@ -296,6 +296,6 @@ def read_file(path: str) -> str:
     except PermissionError:
         from coordinate.config import no_entry
 
-        raise no_entry(Path(as_path(path))) from None
+        raise no_entry(Path(as_path(path)), instead="name another file") from None
     except OSError as error:
         raise errors.NotFound(f"{path} cannot be read: {error.strerror}", hint="name a file that is there") from None

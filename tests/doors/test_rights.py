@@ -93,7 +93,9 @@ def test_a_named_path_behind_a_closed_door_is_a_refusal_too(call: Ordinary, barr
         told = Answer(answer.status, answer.out, answer.err.splitlines()[-1])
         _refused(told, barred)
     _refused(call("db", "adopt", behind, "--db", str(tmp_path / "new.db")), barred)
-    _refused(call("plan", "lint", behind), barred)
+    unread = call("plan", "lint", behind)
+    _refused(unread, barred)
+    assert unread.error["hint"].endswith("name another file"), "no board is what it asks for"
     assert not (tmp_path / "new.db").exists()
 
 
