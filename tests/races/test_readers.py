@@ -89,6 +89,7 @@ def test_a_session_that_is_ended_while_it_is_told_is_no_fault(board_url: str) ->
     """Its place in the log goes away between the look at it and the lock."""
     with arena.setting_up(board_url, "bob") as c:
         session = c.register(name="bob").id
+        c.acting(agent="carol").emit(event_type="learned", message="m")
 
     def hear(go: Go) -> int:
         one, met = Tx.one, list[str]()
