@@ -138,7 +138,7 @@ def play_batches(url: str, weakness: Weakness | None = None, *, count: int = 60)
 
 
 def test_batches_of_opposite_order_complete_each_task_once(serializable_board: str) -> None:
-    """PG-10. Guards: a batch is worked in the order of its numbers, and a deadlock would be tried again."""
+    """PG-10. Guards: a batch locks all in the order of its numbers, and a deadlock would be tried again."""
     play_batches(serializable_board)
 
 
@@ -150,7 +150,12 @@ def in_the_order_given() -> None:
 
 def test_a_batch_in_the_order_given_that_is_not_tried_again_is_noticed(serializable_board: str) -> None:
     with pytest.raises(AssertionError, match="busy"):
-        weakness = arena.together(in_the_order_given, never_again, arena.slow_before("dependents_release", 0.02))
+        weakness = arena.together(
+            in_the_order_given,
+            arena.cut("tasks_lock_along", " FOR UPDATE"),
+            never_again,
+            arena.slow_before("dependents_release", 0.02),
+        )
         play_batches(serializable_board, weakness, count=3)
 
 
