@@ -135,7 +135,7 @@ def assert_sound_over(connection: Any) -> None:
             ON a.surface = 'task' AND a.surface_id = t.id AND a.closed_at IS NULL
          WHERE coalesce(t.ask_id, '') <> coalesce(a.id, '')
             OR (a.blocking AND a.state = 'open' AND t.status NOT IN ('BLOCKED', 'IN_PROGRESS'))
-            OR (a.blocking AND a.state = 'answered' AND t.status = 'BLOCKED')"""
+            OR (a.blocking AND a.state = 'answered' AND t.status = 'BLOCKED' AND t.expiries = 0)"""
     wrong_rows = """
         SELECT r.id, r.status FROM board_rows r
          WHERE (CASE WHEN r.status = 'blocked' THEN 1 ELSE 0 END) <> (SELECT count(*) FROM asks a

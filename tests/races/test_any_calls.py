@@ -1,4 +1,7 @@
-"""Several processes at once call whatever comes to mind: nothing fails, nobody waits for ever, the board is sound."""
+"""Several processes at once call whatever comes to mind: nothing fails, nobody waits for ever, the board is sound.
+
+What meets what is chance, so this finds what no other test thought of, on a day of its own; for longer, set SECONDS.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,25 @@ from collections.abc import Callable
 import pytest
 
 import coordinate
+from coordinate.db.compiled import Library
 from tests.calls import Random, answer_to
 from tests.races import arena
+from tests.races.arena import Noticed, Weakness
 from tests.tables import assert_sound
 
 pytestmark = pytest.mark.race
 
+PROCESSES = 6
 SECONDS = 3.0
-# What somebody is told of whom nobody is in the way.
+# What nobody is told who only meets others.
 FAULTS = {"internal", "busy", "unreachable", "not_a_board", "outcome_unknown"}
 
 
-def test_whatever_several_call_at_once_none_fails_and_the_board_is_sound(board_url: str) -> None:
-    called = arena.run([caller(board_url, number) for number in range(4)], seconds=60)
+def play(url: str, *, weakness: Weakness | None = None) -> None:
+    called = arena.run([caller(url, number) for number in range(PROCESSES)], weakness=weakness, seconds=60)
     assert min(called) > 0
-    assert_sound(board_url)
-    with coordinate.connect(board_url) as board:
+    assert_sound(url)
+    with coordinate.connect(url) as board:
         assert board.examine() == []
 
 
@@ -45,3 +51,15 @@ def caller(url: str, number: int) -> Callable[[arena.Go], int]:
         return done
 
     return body
+
+
+def test_whatever_several_call_at_once_none_fails_and_the_board_is_sound(board_url: str) -> None:
+    play(board_url)
+
+
+def test_it_is_noticed_when_nothing_keeps_them_apart(engine: str, noticed: Noticed) -> None:
+    locks = r" FOR UPDATE( SKIP LOCKED)?"
+    library = Library("postgresql")
+    locking = [name for name in library.names() if " FOR UPDATE" in " ".join(library[name].sql.split())]
+    unlocked = arena.together(*(arena.cut(name, locks) for name in locking))
+    noticed(lambda url: play(url, weakness=arena.no_transactions if engine == "sqlite" else unlocked))
