@@ -26,7 +26,7 @@ from urllib.parse import quote, urlencode
 from coordinate import config, errors
 from coordinate.addresses import FILES_OF_SECRETS, SECRETS, without_secret
 from coordinate.db import fence
-from coordinate.db.compiled import Library, Statement
+from coordinate.db.compiled import Library, Statement, library_of
 from coordinate.db.gate import Gate, rest
 from coordinate.db.knowledge import VERSION_TABLE
 from coordinate.inputs import dump_json
@@ -247,7 +247,7 @@ class SQLite:
         self.synchronous = synchronous
         self.gate = Gate(self.path, wanted=gate)
         self.line_patience: float | None = patience if gate else None
-        self.library = Library(self.name)
+        self.library = library_of(self.name)
         self.warnings: list[str] = []
         if sqlite3.sqlite_version_info < SQLITE_LEAST:
             raise errors.UnsupportedDatabase(
@@ -742,7 +742,7 @@ class Postgres:
         self.driver_error: type[Exception] = psycopg.Error
         self.conninfo = "postgresql://" + url.split("://", 1)[1]
         self._address = self._read_address()
-        self.library = Library(self.name)
+        self.library = library_of(self.name)
         self.warnings: list[str] = []
         self.gives_up_early = True
         """Whether a host that acknowledges nothing for 15 s is taken for gone, also if it may only be busy."""

@@ -6,6 +6,7 @@ for what it sends only.
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from coordinate.frozen import dataclass
@@ -40,6 +41,12 @@ class Library:
     def names(self) -> list[str]:
         """Every statement's name, in the file's order."""
         return list(self._sources)
+
+
+@cache
+def library_of(engine: str) -> Library:
+    """The statements of one engine, shared by all who use it."""
+    return Library(engine)
 
 
 def _parse(chunk: str) -> Statement:
