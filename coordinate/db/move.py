@@ -41,7 +41,6 @@ AT_IT_SECONDS = 2.0
 _UNSAYABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 # Copied and compared, as measured on two cores with boards of a million tasks.
 ROWS_PER_SECOND = 30_000
-# What ends a program that is asked to; while it cleans up it is on its way.
 
 
 @dataclass(frozen=True, slots=True)
