@@ -144,7 +144,7 @@ def agent(value: object, field: str = "agent") -> str:
     if isinstance(value, Own):
         return value
     checked = name(value, field)
-    if re.fullmatch(_SESSION_ID, checked):  # both are readers of responses
+    if checked.startswith("s-") and re.fullmatch(_SESSION_ID, checked):  # both are readers of responses
         raise refuse(field, f"{checked} is the id of a session, no agent's name", hint="show a session with --session")
     if checked in OWN_AGENTS:
         raise refuse(field, f"the name {checked!r} belongs to the board itself", hint="choose another name")

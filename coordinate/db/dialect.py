@@ -242,6 +242,7 @@ class SQLite:
         gate: bool = False,
     ) -> None:
         self.path = Path(path).absolute()
+        self._place = str(self.path)
         self.create = create
         self.patience = patience
         self.synchronous = synchronous
@@ -286,7 +287,7 @@ class SQLite:
     def _file(self) -> tuple[int, int] | None:
         """Which file lies at the board's place, whatever it is called."""
         try:
-            found = self.path.stat()
+            found = os.stat(self._place)  # noqa: PTH116 - for each transaction, so by a text made once
         except OSError:
             return None
         return found.st_dev, found.st_ino

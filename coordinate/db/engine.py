@@ -254,7 +254,8 @@ class _Threads:
         """Go; also for who is not there."""
         with self._lock:
             self.inside.discard(threading.get_ident())
-            if self._stopped or self._most is not None:
+            # Nobody waits for room where there was some.
+            if self._stopped or (self._most is not None and len(self.inside) >= self._most - 1):
                 self._changed.notify_all()
 
     def stop(self, seconds: float) -> None:
