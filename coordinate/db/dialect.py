@@ -257,10 +257,10 @@ class SQLite:
             )
 
     def describe(self) -> str:
-        return str(self.path)
+        return self._place
 
     def address(self, *, here: bool = False) -> str:
-        return str(self.path)
+        return self._place
 
     def connect(self) -> _Connection:
         """Open the file. Raises `NoBoard` when it is not there and may not be made."""

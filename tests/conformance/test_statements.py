@@ -429,3 +429,9 @@ def test_a_board_runs_on_these_files_alone(board: Coordinator) -> None:
     known = set(Library("sqlite").names()) | set(Library("postgresql").names())
     assert asked
     assert asked - known == set()
+
+
+def test_the_statements_are_read_once_a_process(tmp_path: Path) -> None:
+    """Each call in a caller's own transaction has an engine of its own."""
+    one, other = (SQLite(str(tmp_path / name)) for name in ("one.db", "other.db"))
+    assert one.library is other.library

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing.synchronize import Event
 from typing import Any
 
@@ -329,16 +330,23 @@ def test_a_read_whose_connection_is_cut_at_its_end_is_made_again(engine: str, po
         assert c.database.perform(look, writes=False)[0] == 2
 
 
+@contextmanager
+def owing_a_sign(url: str) -> Iterator[Coordinator]:
+    """A board with a task, open to a session whose next call is to give a sign of life."""
+    with coordinate.connect(url, agent="a") as c:
+        c.session = c.register(name="a").id
+        c.dispatch(title="t", role="worker")
+        age(url, 300)
+        c._next_sign.clear()
+        yield c
+
+
 @pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
 def test_a_sign_of_life_whose_outcome_is_unknown_is_not_that_of_the_call(
     engine: str, postgres_board: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PG-11: else an agent looks for a claim that was never begun."""
-    with coordinate.connect(postgres_board, agent="a") as c:
-        c.session = c.register(name="a").id
-        c.dispatch(title="t", role="worker")
-        age(postgres_board, 300)
-        c._next_sign.clear()
+    with owing_a_sign(postgres_board) as c:
         commit, commits = dialect.Postgres.commit, iter(range(20))
 
         def cut(self: dialect.Postgres, connection: object) -> None:
@@ -355,11 +363,7 @@ def test_a_call_goes_on_whatever_hinders_its_sign_of_life(
     engine: str, postgres_board: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PG-11: a connection that breaks as the call sweeps along; and a standby, or a role that may only read."""
-    with coordinate.connect(postgres_board, agent="a") as c:
-        c.session = c.register(name="a").id
-        c.dispatch(title="t", role="worker")
-        age(postgres_board, 300)
-        c._next_sign.clear()
+    with owing_a_sign(postgres_board) as c:
         begin, begins = dialect.Postgres.begin, iter(range(20))
 
         def cut(self: dialect.Postgres, connection: object, *, writes: bool) -> None:
