@@ -136,22 +136,20 @@ async def _serve(board: Coordinator, protocol: Protocol, profile: str, place: Ca
     server = make_server(calls, Alone(calls, profile=profile, place=place))
     reads = TextIOWrapper(os.fdopen(protocol.reads, "rb", closefd=False), encoding="utf-8", errors="replace")
     writes = TextIOWrapper(os.fdopen(protocol.writes, "wb", closefd=False), encoding="utf-8")
-    async with (
-        anyio.create_task_group() as tasks,
-        stdio_server(anyio.wrap_file(reads), anyio.wrap_file(writes)) as (incoming, outgoing),
-    ):
+    stdout = anyio.wrap_file(writes)
+    async with anyio.create_task_group() as tasks, stdio_server(anyio.wrap_file(reads), stdout) as (incoming, _):
         tasks.start_soon(calls.feed.run)
         unanswered: set[RequestId] = set()
         heard, messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         told, answers = anyio.create_memory_object_stream[SessionMessage](0)
-        tasks.start_soon(_tell, answers, outgoing, unanswered)
-        tasks.start_soon(_hear, incoming, heard, told, unanswered, calls, outgoing)
+        tasks.start_soon(_tell, answers, stdout, unanswered)
+        tasks.start_soon(_hear, incoming, heard, told, unanswered, calls)
         await server.run(messages, told, server.create_initialization_options())
         # At once: a thread may still wait for the board, and nobody is there to be told.
         os._exit(0)
 
 
-async def _hear(incoming: Any, heard: Any, told: Any, unanswered: set[RequestId], calls: Calls, outgoing: Any) -> None:
+async def _hear(incoming: Any, heard: Any, told: Any, unanswered: set[RequestId], calls: Calls) -> None:
     """Pass on what the client says; whoever sent a line that is no message is told so, for else they wait for ever.
 
     Who has said all that they have to say may still read: what they asked is answered, if that does not take long.
@@ -169,13 +167,15 @@ async def _hear(incoming: Any, heard: Any, told: Any, unanswered: set[RequestId]
             await heard.send(each)
         calls.feed.stop()
         with anyio.move_on_after(LAST_WORDS_SECONDS):
-            while unanswered or not outgoing.statistics().tasks_waiting_receive:  # the last one is not yet written
+            while unanswered:
                 await anyio.sleep(0.02)
 
 
-async def _tell(answers: Any, outgoing: Any, unanswered: set[RequestId]) -> None:
+async def _tell(answers: Any, stdout: Any, unanswered: set[RequestId]) -> None:
+    """Written here and not by the library, which does not tell when it has: the process ends after the last one."""
     async for each in answers:
-        await outgoing.send(each)
+        await stdout.write(each.message.model_dump_json(by_alias=True, exclude_unset=True) + "\n")
+        await stdout.flush()
         if not isinstance(each.message, JSONRPCRequest | JSONRPCNotification):
             unanswered.discard(each.message.id)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import fcntl
 import itertools
 import json
 import os
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -621,6 +623,39 @@ def test_who_has_said_all_is_still_answered(board: Coordinator, command: Command
     assert sorted(each["id"] for each in answers) == list(range(1, 11))
     assert not any(each["result"].get("isError") for each in answers)
     assert [each.event for each in board.list_events(by_agent="bob")] == ["done"]
+
+
+@ON_A_FILE
+def test_the_last_answer_is_written_to_its_end(board: Coordinator, command: Command) -> None:
+    """To a client that has asked all and reads later, by a pipe that holds a part of the answer alone."""
+    reads, writes = os.pipe()
+    fcntl.fcntl(writes, fcntl.F_SETPIPE_SZ, 4096)
+    asked = [*HELLO, {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}]
+    with subprocess.Popen(
+        [*COORDINATE, "mcp"],
+        stdin=subprocess.PIPE,
+        stdout=writes,
+        text=True,
+        cwd=command.folder,
+        env=command.environment,
+    ) as process:
+        os.close(writes)
+        assert process.stdin is not None
+        process.stdin.write("".join(json.dumps(each) + "\n" for each in asked))
+        process.stdin.close()
+        with open(reads, encoding="utf-8") as pipe:
+            first = json.loads(pipe.readline())
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=2)
+            last = json.loads(pipe.readline())
+    assert (first["id"], last["id"], process.returncode) == (1, 2, 0)
+    assert len(json.dumps(last)) > 4096
+
+
+def test_whoever_asks_nothing_is_no_fault(tmp_path: Path) -> None:
+    command = Command(str(tmp_path / "board.db"), folder_of(tmp_path))
+    done = command("mcp", "--init")
+    assert (done.status, done.out) == (0, "")
 
 
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
