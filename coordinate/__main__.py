@@ -49,25 +49,31 @@ def main() -> NoReturn:
     # Most calls are over before a collection could free anything: measured, a tenth of their time.
     gc.set_threshold(50_000)
     _survive_any_locale()
-    status = 1
     try:
+        status = _ended(sys.argv[1:])
+        _end_in_peace()
+    except (KeyboardInterrupt, Terminated) as ended:  # by a signal that came along with another, or just then
+        _end_in_peace()
+        status = _of_signal(ended)
+    _leave(status)
+
+
+def _ended(arguments: list[str]) -> int:
+    """The exit status of the whole call, also of one that a signal ended."""
+    try:
+        sys.unraisablehook = _once_more
         signal.signal(signal.SIGTERM, _terminate)
         _signals().on_hangup(_terminate)
-        status = _perform(sys.argv[1:])
+        status = _perform(arguments)
         sys.stdout.flush()
-        _end_in_peace()
-    except KeyboardInterrupt:
-        _end_in_peace()
-        status = 130
-    except Terminated as ended:
-        _end_in_peace()
-        status = 128 + ended.args[0]
+    except (KeyboardInterrupt, Terminated) as ended:
+        return _of_signal(ended)
     except BrokenPipeError:
-        status = 141
         _print_no_more()
+        return 141
     except OSError as error:
-        status = _output_lost(error.strerror or str(error))
-    _leave(status)
+        return _output_lost(error.strerror or str(error))
+    return status
 
 
 def _leave(status: int) -> NoReturn:
@@ -206,6 +212,21 @@ def _survive_any_locale() -> None:
 
 def _terminate(number: int, frame: FrameType | None) -> None:
     raise Terminated(number)
+
+
+def _of_signal(ended: BaseException) -> int:
+    return 128 + ended.args[0] if isinstance(ended, Terminated) else 130
+
+
+def _once_more(dropped: sys.UnraisableHookArgs) -> None:
+    """Python drops what is raised in some steps of its own, as at the end of an import: then the signal comes again."""
+    if isinstance(dropped.exc_value, KeyboardInterrupt | Terminated):
+        import threading
+
+        number = _of_signal(dropped.exc_value) - 128
+        threading.Timer(0.01, os.kill, (os.getpid(), number)).start()
+    else:
+        sys.__unraisablehook__(dropped)
 
 
 def _end_in_peace() -> None:

@@ -38,7 +38,7 @@ LIST_MAX = 1_000
 IDS_MAX = 1_000
 DEPENDENCIES_MAX = 1_000
 WAIT_SECONDS_MAX = 86_400
-BIGINT_MAX = 2**63 - 1
+BIGINT_MAX = (1 << 63) - 1
 
 # In these names the board itself acts: what bears them can be relied on.
 OWN_AGENTS = ("system", "webhooks")

@@ -218,7 +218,7 @@ _before = events.c.id < func.coalesce(
     .limit(const(1))
     .correlate(None)
     .scalar_subquery(),
-    const(2**63 - 1),
+    const((1 << 63) - 1),
     type_=BIGINT,
 )
 

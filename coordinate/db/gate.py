@@ -25,17 +25,17 @@ if sys.platform == "linux":
     import fcntl
 
 # Locks of an open file: unlike those of a process they exclude threads too, and no other close() lets go of them.
-AVAILABLE = sys.platform == "linux" and hasattr(os, "pread") and sys.maxsize > 2**32
+AVAILABLE = sys.platform == "linux" and hasattr(os, "pread") and sys.maxsize > 1 << 32
 
 _FLOCK = struct.Struct("hhqqi4x")
 _TURNSTILE = 0  # the byte that is locked while a number is taken
-_NUMBERS = 2**32  # where the bytes of the numbers begin
+_NUMBERS = 1 << 32  # where the bytes of the numbers begin
 _NOBODY = 0
 STILL_SECONDS = 0.5
 # How long a turn lasts. Another process begins with cold caches and takes three times as long; so who comes back at
 # once writes again, a few times, before the next one may.
 TURN_SECONDS = 0.001
-_MOST = 2**40  # then they begin anew, out of order once
+_MOST = 1 << 40  # then they begin anew, out of order once
 
 
 def rest(seconds: float) -> None:

@@ -49,7 +49,7 @@ _PREFIX = "coordinate_fence"
 # A btree entry of Postgres ends at 2,704 bytes; some of them are its header.
 _INDEXED_BYTES_MAX = 2_600
 # The board counts on from its numbers: the upper half is for those to come. Users' own numbers may be any.
-_INTEGER_MAX, _BIGINT_MAX = 2**30, 2**62
+_INTEGER_MAX, _BIGINT_MAX = 1 << 30, 1 << 62
 _TOO_LARGE = "is too large, or leaves no room for those to come"
 _OF_USERS = {"pid", "client_seq"}
 _COUNTERS = {column.info["counter"] for table in TABLES for column in table.columns if "counter" in column.info}
@@ -205,7 +205,7 @@ def digest(side: Side, table: Table) -> Digest:
         size += sum(map(len, batch))
         first += sum(map(crc32, batch))
         second += sum(map(adler32, batch))
-    return Digest(rows, size, f"{first % 2**64:016x}{second % 2**64:016x}")
+    return Digest(rows, size, f"{first % (1 << 64):016x}{second % (1 << 64):016x}")
 
 
 class _Side:

@@ -384,7 +384,7 @@ def withdraw_response(
     """
     action = responses.action_of(client_id, client_seq, action_id)
     if response_seq is not None:
-        inputs.integer(response_seq, "response_seq", least=1, most=2**31 - 1)
+        inputs.integer(response_seq, "response_seq", least=1, most=(1 << 31) - 1)
     on, before = _rows(tx, ask) if action.action_id else _locked(tx, ask)
     decided = on is not None and on.status == DONE and before.action_owner == "approval"
     done = responses.taken_back(

@@ -143,7 +143,7 @@ def _why_not_done(tx: Tx, before: Row, response_seq: int, reader: str) -> Coordi
 def acknowledgement_of(response_seq: int, outcome: str) -> tuple[int, str]:
     """Check what an acknowledgement says."""
     return (
-        inputs.integer(response_seq, "response_seq", least=1, most=2**31 - 1),
+        inputs.integer(response_seq, "response_seq", least=1, most=(1 << 31) - 1),
         inputs.text(outcome, "outcome", limit=asks.OUTCOME_MAX).strip(),
     )
 

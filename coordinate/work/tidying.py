@@ -29,10 +29,10 @@ from coordinate.work import kanban
 LISTED_MAX = 50
 BATCH = 250
 # A number beyond this was never minted by counting; it is treated like any other id that is no id.
-NUMBER_MAX = 10**15
+NUMBER_MAX = 1_000_000_000_000_000
 # Written as JSON, a character takes at most six.
 RAW_MAX = inputs.PAYLOAD_MAX // 8
-EPOCH_SECONDS = (10**8, 10**11)
+EPOCH_SECONDS = (100_000_000, 100_000_000_000)
 
 TABLES = ("tasks", "task_dependencies", "attempts", "notes", "history", "events")
 _TASK_ID = re.compile(r"\s*TASK-0*([1-9][0-9]{0,15})\s*", re.IGNORECASE)

@@ -209,10 +209,15 @@ def test_a_wait_that_is_interrupted_says_so_by_its_exit(call: Command, number: s
     assert (waiting.returncode, out, err) == (status, "", "")
 
 
-# The signal comes while the command still loads, and once more as it ends.
+# The signal comes while the command still loads, again where it is met, and once more as it ends.
 SIGNALLED = """
 import os, sys
-from coordinate.__main__ import main
+from coordinate import __main__
+
+def met(end=__main__._end_in_peace):
+    __main__._end_in_peace = end
+    os.kill(os.getpid(), NUMBER)
+    end()
 
 def signalled(status, end=os._exit):
     os.kill(os.getpid(), NUMBER)
@@ -225,8 +230,9 @@ class Signals:
 
 sys.meta_path.insert(0, Signals())
 os._exit = signalled
+__main__._end_in_peace = met
 sys.argv = ["coordinate", "status"]
-main()
+__main__.main()
 """
 
 
@@ -236,6 +242,35 @@ main()
 def test_a_command_that_is_interrupted_while_it_loads_says_so_by_its_exit(number: signal.Signals, status: int) -> None:
     program = SIGNALLED.replace("NUMBER", str(int(number)))
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (status, "", "")
+
+
+# The signal comes in a step of which Python drops what is raised there.
+DROPPED = """
+import os, sys, weakref
+from coordinate.__main__ import main
+
+class Signals:
+    def find_spec(self, name, path, target=None):
+        if name == "coordinate.service":
+            weakref.ref(Signals(), lambda gone: os.kill(os.getpid(), NUMBER))
+
+sys.meta_path.insert(0, Signals())
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=str
+)
+def test_a_signal_that_python_drops_ends_a_wait_all_the_same(
+    call: Command, number: signal.Signals, status: int
+) -> None:
+    program = DROPPED.replace("NUMBER", str(int(number)))
+    wait = ["task", "claim-next", "--role", "none", "--wait", "20"]
+    ended = subprocess.run(
+        [sys.executable, "-c", program, *wait], env=call.environment, capture_output=True, text=True, check=False
+    )
     assert (ended.returncode, ended.stdout, ended.stderr) == (status, "", "")
 
 
