@@ -243,12 +243,14 @@ def learnings(tx: Tx, *, limit: int = LEARNINGS_MAX, agent: str = "", session: s
 
 def unheard(tx: Tx, *, agent: str, session: str | None) -> bool:
     """Whether to call `learnings`: it would hand something along, or tell of a gap, a newcomer has to begin, or much
-    came in silence, all of which each look would go through again.
+    came in silence, or for long: each look would go through it again, and once it is pruned it would pass for a gap.
     """
     agent, consumer = inputs.agent(agent), listener(inputs.name(session or agent, "session"))
     cursor = tx.one("cursor", consumer=consumer)
     here = _head(tx)
     if cursor is None or here.position - cursor.delivered > SILENT_MAX or here.pruned > cursor.delivered:
+        return True
+    if cursor.rested and here.position > cursor.delivered:
         return True
     return bool(tx.all("said_after", after=int(cursor.delivered), not_by=agent, limit=1))
 

@@ -59,6 +59,8 @@ from coordinate.db.statements import Statements
 from coordinate.inputs import BIGINT_MAX
 
 CURSOR_SECONDS = 30 * 24 * 3_600
+# A place that is told of silence moves at least so often: long before what it passed is pruned.
+REST_SECONDS = 24 * 3_600
 
 STATEMENTS = Statements("shared: the schema's age, counters, events")
 add = STATEMENTS.add
@@ -342,9 +344,10 @@ add(
         updated_at=now(),
     ).returning(event_cursors.c.consumer),
 )
-_cursor = select(event_cursors.c.consumer, event_cursors.c.delivered, event_cursors.c.acknowledged).where(
-    event_cursors.c.consumer == given_text("consumer")
-)
+_rested = plus_seconds(event_cursors.c.updated_at, const(REST_SECONDS)) < now()
+_cursor = select(
+    event_cursors.c.consumer, event_cursors.c.delivered, event_cursors.c.acknowledged, _rested.label("rested")
+).where(event_cursors.c.consumer == given_text("consumer"))
 add("cursor", "How far a consumer was handed events, and how far it has finished with them.", _cursor)
 add("cursor_lock", "The same, locked for who hands events out once.", _cursor.with_for_update())
 add(

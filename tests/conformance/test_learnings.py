@@ -110,6 +110,18 @@ def test_what_was_pruned_before_it_was_heard_is_a_gap(board: Coordinator, board_
     assert board.learnings().gap is None
 
 
+def test_what_came_in_silence_and_was_looked_through_is_no_gap_once_it_is_pruned(
+    board: Coordinator, board_url: str
+) -> None:
+    board.learnings()
+    board.emit(event_type="build.passed", agent="ci")  # nothing said
+    for _ in range(4):
+        assert board.learnings() == Learnings((), 0, None)
+        age(board_url, events.TTL_SECONDS // 3 + 1)
+    assert board.prune().events_deleted == 1
+    assert board.learnings() == Learnings((), 0, None)
+
+
 def test_a_session_says_its_agents_name_and_bears_no_other(board: Coordinator, board_url: str) -> None:
     session = board.register(name="carol").id
     with coordinate.connect(board_url, session=session) as carol:

@@ -248,16 +248,20 @@ RETURNING event_cursors.consumer;
 -- name: cursor
 -- why: How far a consumer was handed events, and how far it has finished with them.
 -- takes: consumer text
--- gives: consumer text, delivered integer, acknowledged integer
-SELECT event_cursors.consumer, event_cursors.delivered, event_cursors.acknowledged
+-- gives: consumer text, delivered integer, acknowledged integer, rested boolean
+SELECT event_cursors.consumer, event_cursors.delivered, event_cursors.acknowledged, (event_cursors.updated_at +
+    make_interval(secs => CAST(86400 AS DOUBLE PRECISION))) < (SELECT date_trunc('milliseconds', clock_timestamp())) AS
+    rested
 FROM event_cursors
 WHERE event_cursors.consumer = :consumer;
 
 -- name: cursor_lock
 -- why: The same, locked for who hands events out once.
 -- takes: consumer text
--- gives: consumer text, delivered integer, acknowledged integer
-SELECT event_cursors.consumer, event_cursors.delivered, event_cursors.acknowledged
+-- gives: consumer text, delivered integer, acknowledged integer, rested boolean
+SELECT event_cursors.consumer, event_cursors.delivered, event_cursors.acknowledged, (event_cursors.updated_at +
+    make_interval(secs => CAST(86400 AS DOUBLE PRECISION))) < (SELECT date_trunc('milliseconds', clock_timestamp())) AS
+    rested
 FROM event_cursors
 WHERE event_cursors.consumer = :consumer FOR UPDATE;
 

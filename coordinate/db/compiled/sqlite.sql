@@ -229,16 +229,18 @@ RETURNING consumer;
 -- name: cursor
 -- why: How far a consumer was handed events, and how far it has finished with them.
 -- takes: consumer text
--- gives: consumer text, delivered integer, acknowledged integer
-SELECT event_cursors.consumer, event_cursors.delivered, event_cursors.acknowledged
+-- gives: consumer text, delivered integer, acknowledged integer, rested boolean
+SELECT event_cursors.consumer, event_cursors.delivered, event_cursors.acknowledged, strftime('%Y-%m-%dT%H:%M:%fZ',
+    event_cursors.updated_at, (86400) || ' seconds') < strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS rested
 FROM event_cursors
 WHERE event_cursors.consumer = :consumer;
 
 -- name: cursor_lock
 -- why: The same, locked for who hands events out once.
 -- takes: consumer text
--- gives: consumer text, delivered integer, acknowledged integer
-SELECT event_cursors.consumer, event_cursors.delivered, event_cursors.acknowledged
+-- gives: consumer text, delivered integer, acknowledged integer, rested boolean
+SELECT event_cursors.consumer, event_cursors.delivered, event_cursors.acknowledged, strftime('%Y-%m-%dT%H:%M:%fZ',
+    event_cursors.updated_at, (86400) || ' seconds') < strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS rested
 FROM event_cursors
 WHERE event_cursors.consumer = :consumer;
 
