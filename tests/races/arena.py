@@ -15,12 +15,13 @@ import random
 import re
 import signal
 import sqlite3
+import threading
 import time
 import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar, cast
 
@@ -47,18 +48,30 @@ Noticed = Callable[[Play], None]  # the fixture of that name
 # --- processes --------------------------------------------------------------------------------------------------------
 
 
-def run(bodies: Sequence[Callable[[Go], Any]], *, weakness: Weakness | None = None, seconds: float = 90) -> list[Any]:
+# That nothing hangs for ever: far above what the slowest machine needs.
+PATIENCE_SECONDS = 60.0
+
+
+class Racer:
+    """This process among those that race: which one it is, how it waits for all others, and what its end is told to."""
+
+    number: int
+    wait_for_all: Go
+    at_the_end: list[Go]
+
+
+def run(bodies: Sequence[Callable[[Go], Any]], *, weakness: Weakness | None = None, seconds: float = 180) -> list[Any]:
     """Fork a process for each body; return what each returned, or KILLED for those that ended by SIGKILL.
 
     A body is called with `go`, which waits until every process has called it as often. Whatever a body raises fails
     the test, and so does a process that is not done after `seconds`; whatever happens, no process is left behind.
     """
-    barrier = FORK.Barrier(len(bodies), timeout=30)
+    barrier = FORK.Barrier(len(bodies), timeout=PATIENCE_SECONDS)
     racers = []
     try:
-        for body in bodies:
+        for number, body in enumerate(bodies):
             ours, theirs = FORK.Pipe(duplex=False)
-            racer = FORK.Process(target=_live, args=(body, barrier, theirs, weakness), daemon=True)
+            racer = FORK.Process(target=_live, args=(number, body, barrier, theirs, weakness), daemon=True)
             with warnings.catch_warnings():
                 # Later Pythons warn of a fork beside other threads; ours touch nothing that a racer uses.
                 warnings.simplefilter("ignore", DeprecationWarning)
@@ -84,15 +97,18 @@ def run(bodies: Sequence[Callable[[Go], Any]], *, weakness: Weakness | None = No
             ours.close()
 
 
-def _live(body: Callable[[Go], Any], barrier: Any, answer: Connection, weakness: Weakness | None) -> None:
+def _live(number: int, body: Callable[[Go], Any], barrier: Any, answer: Connection, weakness: Weakness | None) -> None:
+    Racer.number, Racer.wait_for_all, Racer.at_the_end = number, barrier.wait, []
     try:
         if weakness is not None:
             weakness()
-        said = body(barrier.wait)
+        said = body(Racer.wait_for_all)
         pickle.dumps(said)
     except BaseException:
         barrier.abort()
         said = _Crashed(traceback.format_exc())
+    for end in Racer.at_the_end:
+        end()
     answer.send(said)
 
 
@@ -155,26 +171,37 @@ class Answer:
     code: str = ""
 
 
-def rounds(url: str, *scripts: Sequence[Call], weakness: Weakness | None = None) -> list[tuple[Answer, ...]]:
+def rounds(
+    url: str, *scripts: Sequence[Call], weakness: Weakness | None = None, each_first: bool = False
+) -> list[tuple[Answer, ...]]:
     """Let one process for each script make its calls, each behind a barrier; the answers come back by round.
 
-    A start is jittered by up to a millisecond, so that either may be the first. A refusal is an answer.
+    A start is jittered by up to a millisecond, so that either may be the first. With `each_first` the calls of the
+    first rounds come one after the other, and each process begins one of them. A refusal is an answer.
     """
     assert len({len(script) for script in scripts}) == 1
+    processes = len(scripts)
 
-    def body(script: Sequence[Call]) -> Callable[[Go], list[Answer]]:
+    def body(number: int, script: Sequence[Call]) -> Callable[[Go], list[Answer]]:
         def play(go: Go) -> list[Answer]:
+            answers = []
             with coordinate.connect(url, agent="racer") as c:
                 c.stats()  # connected, and the schema looked at
-                return [_call(c, go, verb, given) for verb, given in script]
+                for at, call in enumerate(script):
+                    waits = (number - at) % processes if each_first and at < processes else 0
+                    for turn in range(processes if each_first and at < processes else 1):
+                        go()
+                        if turn == waits:
+                            answers.append(_call(c, *call))
+            return answers
 
         return play
 
-    return list(zip(*run([body(script) for script in scripts], weakness=weakness), strict=True))
+    bodies = [body(number, script) for number, script in enumerate(scripts)]
+    return list(zip(*run(bodies, weakness=weakness), strict=True))
 
 
-def _call(c: Coordinator, go: Go, verb: str, given: dict[str, Any]) -> Answer:
-    go()
+def _call(c: Coordinator, verb: str, given: dict[str, Any]) -> Answer:
     time.sleep(random.choice((0.0, random.uniform(0, 0.001))))
     try:
         return Answer(True, getattr(c, verb)(**given))
@@ -218,21 +245,74 @@ def replaced(name: str, sql: str) -> Weakness:
 
 def slow_before(name: str, seconds: float) -> Weakness:
     """No weakness: a process that is slow at a bad moment, which must do no harm."""
+    return lambda: _before(name, lambda: time.sleep(random.uniform(0, seconds)))
+
+
+def overtaken_before(name: str, *, number: int = 0) -> Weakness:
+    """No weakness: a coincidence that is made, where to await it would leave to chance what a test finds.
+
+    The process of this number comes to a statement behind a barrier, and goes on when another has done whatever that
+    does up to its next barrier; the others begin when it stands there. What then goes wrong goes wrong for certain.
+    """
+    stands, overtaken = FORK.Event(), FORK.Event()
 
     def weaken() -> None:
-        for method in ("one", "all", "run"):
-            setattr(Tx, method, _dawdling(getattr(Tx, method), name, seconds))
+        wait_for_all, ours, begun = Racer.wait_for_all, Racer.number == number, False
+
+        def go() -> None:
+            nonlocal begun
+            if begun:
+                end()
+            wait_for_all()
+            begun = True
+            if not ours:
+                stands.wait(PATIENCE_SECONDS / 2)
+
+        def stand() -> None:
+            if begun and not stands.is_set():
+                stands.set()
+                overtaken.wait(PATIENCE_SECONDS / 2)
+
+        end = stands.set if ours else overtaken.set
+        Racer.wait_for_all = go
+        Racer.at_the_end.append(end)
+        if ours:
+            _before(name, stand)
 
     return weaken
 
 
-def _dawdling(method: Callable[..., Any], name: str, seconds: float) -> Callable[..., Any]:
-    def dawdle(self: Tx, asked: str, /, **params: Any) -> Any:
+def meeting_before(name: str, *, parties: int = 2) -> Weakness:
+    """No weakness: so many processes come to a statement, each for the first time, before any of them makes it."""
+    barrier = FORK.Barrier(parties, timeout=PATIENCE_SECONDS / 2)
+
+    def weaken() -> None:
+        met = False
+
+        def meet() -> None:
+            nonlocal met
+            if not met:
+                met = True
+                with suppress(threading.BrokenBarrierError):
+                    barrier.wait()
+
+        _before(name, meet)
+
+    return weaken
+
+
+def _before(name: str, act: Go) -> None:
+    for method in ("one", "all", "run"):
+        setattr(Tx, method, _acting(getattr(Tx, method), name, act))
+
+
+def _acting(method: Callable[..., Any], name: str, act: Go) -> Callable[..., Any]:
+    def acting(self: Tx, asked: str, /, **params: Any) -> Any:
         if asked == name:
-            time.sleep(random.uniform(0, seconds))
+            act()
         return method(self, asked, **params)
 
-    return dawdle
+    return acting
 
 
 def no_transactions() -> None:

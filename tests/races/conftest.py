@@ -29,7 +29,10 @@ def postgres_board(pg_url: str, postgres_script: str | None) -> str:
 
 @pytest.fixture
 def noticed(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> Noticed:
-    """Asks that a race without its guard is lost: it is played on fresh boards until it is, for chance decides when."""
+    """Asks that a race without its guard is lost: it is played on fresh boards until it is, for chance decides when.
+
+    Where one play seldom meets the coincidence, make that: see `arena.overtaken_before` and `arena.meeting_before`.
+    """
 
     def fresh(stack: ExitStack, number: int) -> str:
         if engine == "sqlite":

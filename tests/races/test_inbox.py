@@ -64,7 +64,7 @@ def answer_twice(url: str, rounds: int, weakness: Weakness | None = None) -> Cou
     asked = ask_many(url, rounds)
     chat: list[Call] = [("answer", {"ask": ask, "text": "chat", "agent": "alice"}) for ask in asked]
     inbox: list[Call] = [("respond", {"ask": ask, "text": "inbox", "agent": "ann"}) for ask in asked]
-    answers = arena.rounds(url, chat, inbox, weakness=weakness)
+    answers = arena.rounds(url, chat, inbox, weakness=weakness, each_first=True)
     stands = state_of(url)
     for ask, (chatted, responded) in zip(asked, answers, strict=True):
         assert responded.ok
@@ -249,7 +249,7 @@ def take_back_while_picked_up(url: str, rounds: int, weakness: Weakness | None =
     asked = ask_many(url, rounds, first="word")
     pick_up: list[Call] = [("collect", {"ask": ask, "agent": "alice"}) for ask in asked]
     take_back: list[Call] = [("withdraw_response", {"ask": ask, "agent": "ann"}) for ask in asked]
-    answers = arena.rounds(url, pick_up, take_back, weakness=weakness)
+    answers = arena.rounds(url, pick_up, take_back, weakness=weakness, each_first=True)
     stands = state_of(url)
     for ask, (picked, back) in zip(asked, answers, strict=True):
         handed = picked.value.response is not None

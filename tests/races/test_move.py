@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tests.postgres import Server
 from tests.races.arena import (
     FORK,
     KILLED,
+    PATIENCE_SECONDS,
     Go,
     Noticed,
     assert_sound,
@@ -46,23 +48,36 @@ AGENTS, TASKS, BEFORE = 10, 60, 2
 # --- agents work on ---------------------------------------------------------------------------------------------------
 
 
-def worker(url: str, name: str, begun: Any, over: Any) -> Callable[[Go], dict[str, Any]]:
+def worker(url: str, name: str, begun: Event, met: Event, over: Event) -> Callable[[Go], dict[str, Any]]:
     """Claim and complete until all is done, wherever the board is; tell what was done where, and what one was told."""
 
     def body(go: Go) -> dict[str, Any]:
         done: list[tuple[str, str]] = []
         heard: list[str] = []
         place, held = url, None
+
+        def patiently(call: Callable[..., Any], **given: Any) -> Any:
+            while True:
+                try:
+                    return call(**given)
+                except errors.Moving as moving:
+                    heard.append(moving.code)
+                    met.set()
+                    time.sleep(0.02)
+
         go()
         while True:
             ended = over.is_set()
             try:
-                with _patiently(coordinate.connect, heard, target=place, agent=name) as c:
-                    while held := held or _patiently(c.claim_next, heard, role="worker"):
+                with patiently(coordinate.connect, target=place, agent=name) as c:
+                    while held := held or patiently(c.claim_next, role="worker"):
                         while place == url and len(done) == BEFORE and not begun.is_set():
-                            _patiently(c.log_progress, heard, handle=held, note="at work")
-                        _patiently(c.complete, heard, handle=held)
+                            patiently(c.log_progress, handle=held, note="at work")
+                            time.sleep(0.01)
+                        patiently(c.complete, handle=held)
                         done.append((held.task.id, place))
+                        if begun.is_set():
+                            met.set()
                         held = None
                     if (place != url or ended) and not c.stats().by_status.get("IN_PROGRESS"):
                         return {"done": done, "heard": heard, "place": place}
@@ -74,18 +89,14 @@ def worker(url: str, name: str, begun: Any, over: Any) -> Callable[[Go], dict[st
     return body
 
 
-def _patiently(call: Callable[..., Any], heard: list[str], **given: Any) -> Any:
-    while True:
-        try:
-            return call(**given)
-        except errors.Moving as moving:
-            heard.append(moving.code)
-            time.sleep(0.02)
-
-
-def mover(url: str, target: str, begun: Any, over: Any, *, gives_up: bool) -> Callable[[Go], dict[str, Any]]:
+def mover(
+    url: str, target: str, begun: Event, met: Event, over: Event, *, gives_up: bool, fenced: bool
+) -> Callable[[Go], dict[str, Any]]:
     def progress(doing: str, *_: object) -> None:
-        begun.set()
+        if fenced or doing == "verify":
+            begun.set()
+        if (gives_up or not fenced) and doing == "verify":
+            met.wait(PATIENCE_SECONDS)  # somebody meets the fence, or gets past the place where it should be
         if gives_up and doing == "verify":
             raise KeyboardInterrupt
 
@@ -103,13 +114,13 @@ def mover(url: str, target: str, begun: Any, over: Any, *, gives_up: bool) -> Ca
 
 
 def played(
-    url: str, target: str, *, gives_up: bool = False, weakness: Callable[[], None] | None = None
+    url: str, target: str, *, gives_up: bool = False, fenced: bool = True, weakness: Callable[[], None] | None = None
 ) -> list[dict[str, Any]]:
     with setting_up(url) as c:
         ids = dispatch_many(c, TASKS)
-    begun, over = FORK.Event(), FORK.Event()
-    agents = [worker(url, f"agent-{number}", begun, over) for number in range(AGENTS)]
-    bodies = [mover(url, target, begun, over, gives_up=gives_up), *agents]
+    moments = FORK.Event(), FORK.Event(), FORK.Event()
+    agents = [worker(url, f"agent-{number}", *moments) for number in range(AGENTS)]
+    bodies = [mover(url, target, *moments, gives_up=gives_up, fenced=fenced), *agents]
     answers = run(bodies, weakness=weakness)
     done = [task for answer in answers for task, _ in answer["done"]]
     assert sorted(done) == sorted(ids), "each was done once, on one side"
@@ -144,12 +155,10 @@ def test_without_the_fence_the_race_is_lost(noticed: Noticed, engine: str, postg
     def no_fence() -> None:
         for side in (sides.SQLiteSide, sides.PostgresSide):
             side.raise_fence = lambda self, sentence: None  # type: ignore[method-assign]
-        verify = move._Ends._verify
-        move._Ends._verify = lambda *given: (time.sleep(0.3), verify(*given))  # type: ignore
 
     def play(url: str) -> None:
         with places(postgres, tmp_path, engine) as target:
-            played(url, address_of(target), weakness=no_fence)
+            played(url, address_of(target), fenced=False, weakness=no_fence)
 
     noticed(play)
 
@@ -273,18 +282,21 @@ def test_whoever_waits_for_the_new_place_finds_it_when_it_is_the_board(board_url
 def test_a_place_that_is_made_first_and_closed_then_is_noticed(
     noticed: Noticed, engine: str, postgres: Server, tmp_path: Path
 ) -> None:
-    def made_open() -> None:
-        upgrade = migrate.upgrade
-        migrate.upgrade = lambda target, last: upgrade(target)  # type: ignore
-
     def play(url: str) -> None:
+        written, upgrade = FORK.Event(), migrate.upgrade
+
+        def made_open() -> None:
+            migrate.upgrade = lambda target, last: (upgrade(target), written.wait(PATIENCE_SECONDS))  # type: ignore
+
         with places(postgres, tmp_path, engine) as target:
-            first_of_the_waiting(url, target, weakness=made_open)
+            first_of_the_waiting(url, target, written, weakness=made_open)
 
     noticed(play)
 
 
-def first_of_the_waiting(url: str, target: str, *, weakness: Callable[[], None] | None = None) -> None:
+def first_of_the_waiting(
+    url: str, target: str, written: Event | None = None, *, weakness: Callable[[], None] | None = None
+) -> None:
     with setting_up(url) as c:
         dispatch_many(c, 3)
 
@@ -293,15 +305,18 @@ def first_of_the_waiting(url: str, target: str, *, weakness: Callable[[], None] 
         while True:
             try:
                 with coordinate.connect(target, agent="waits") as c:
-                    return c.dispatch(title="Goes on", role="worker").task.id
+                    task = c.dispatch(title="Goes on", role="worker").task.id
+                if written is not None:
+                    written.set()
             except (errors.NoBoard, errors.SchemaBehind, errors.Moving):
                 continue
+            return task
 
     def moves(go: Go) -> str:
         go()
         return move.move(url, target).state
 
-    assert run([moves, writer, writer], weakness=weakness, seconds=30)[0] == "moved"
+    assert run([moves, writer, writer], weakness=weakness)[0] == "moved"
     assert rows(target, "SELECT min(number), max(number) FROM tasks WHERE title = 'Goes on'") == [(4, 5)]
 
 

@@ -52,12 +52,21 @@ def test_16_processes_make_one_board_of_a_path_where_nothing_was(tmp_path: Path)
 
 
 def test_an_upgrade_that_begins_late_is_noticed(tmp_path: Path) -> None:
+    all_have_looked = arena.FORK.Barrier(16, timeout=arena.PATIENCE_SECONDS)
+
     def begin_deferred() -> None:
-        dialect.SQLite.begin = lambda self, connection, *, writes: connection.execute("BEGIN") and None  # type: ignore[method-assign]
+        begun: list[int] = []
+
+        def begin(self: dialect.SQLite, connection: Any, *, writes: bool) -> None:
+            connection.execute("BEGIN")
+            if not begun:
+                begun.append(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+                all_have_looked.wait()
+
+        dialect.SQLite.begin = begin  # type: ignore[method-assign]
 
     with pytest.raises(AssertionError):
-        for number in range(10):
-            play_first(str(tmp_path / f"board-{number}.db"), weakness=begin_deferred)
+        play_first(str(tmp_path / "board.db"), weakness=begin_deferred)
 
 
 # --- storage without WAL ----------------------------------------------------------------------------------------------
@@ -95,7 +104,7 @@ def test_storage_that_cannot_carry_wal_is_noticed_and_told(tmp_path: Path, vfs: 
     assert arena.rows(str(tmp_path / "board.db"), "PRAGMA journal_mode") == [("delete",)]
 
 
-def play_on(path: str, vfs: str) -> None:
+def play_on(path: str, vfs: str, weakness: Weakness = lambda: None) -> None:
     """4 processes share 100 tasks on a board that lies on such storage."""
 
     def make(go: Go) -> None:
@@ -112,7 +121,7 @@ def play_on(path: str, vfs: str) -> None:
         return handles
 
     arena.run([make], weakness=on_vfs(vfs))
-    took = arena.run([work] * 4, weakness=on_vfs(vfs))
+    took = arena.run([work] * 4, weakness=arena.together(on_vfs(vfs), weakness))
     assert sorted(handle for handles in took for handle in handles) == sorted(f"TASK-{n}@1" for n in range(1, 101))
     arena.assert_sound(path)
 
@@ -124,7 +133,7 @@ def test_claims_are_exclusive_between_4_processes_without_wal(tmp_path: Path) ->
 
 def test_storage_that_locks_nothing_is_noticed(tmp_path: Path) -> None:
     with pytest.raises((AssertionError, sqlite3.DatabaseError)):
-        play_on(str(tmp_path / "board.db"), "unix-none")
+        play_on(str(tmp_path / "board.db"), "unix-none", arena.meeting_before("claim_at_once", parties=4))
 
 
 def test_a_commit_without_wal_waits_for_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

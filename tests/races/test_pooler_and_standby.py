@@ -191,18 +191,25 @@ def test_workers_go_on_when_the_standby_is_promoted(pair: tuple[BinaryServer, St
     )
     calm = arena.FORK.Event()
 
+    def await_done(url: str, count: int) -> None:
+        done, until = "SELECT count(*) FROM tasks WHERE title = 'One' AND status = 'DONE'", time.monotonic() + 90
+        while arena.rows(url, done)[0][0] < count:
+            assert time.monotonic() < until, "they do not go on"
+            time.sleep(0.1)
+
     def switch(go: Go) -> dict[str, int]:
         go()
-        time.sleep(2)
+        await_done(primary.url, 8)
+        (before,) = arena.rows(primary.url, "SELECT count(*) FROM tasks")[0]
         primary._run("pg_ctl", "stop", "-D", primary.data, "-m", "fast")  # it hands over all that it committed
         standby.promote()
-        time.sleep(2)
+        await_done(standby.url, before + 8)
         calm.set()
         return {}
 
     answers = arena.run([*(restless(url, number, calm) for number in range(8)), switch])
     dispatched, done = (sum(answer.get(name, 0) for answer in answers) for name in ("dispatched", "done"))
-    assert dispatched == done > 8
+    assert dispatched == done > 16
     assert arena.rows(standby.url, "SELECT status, count(*) FROM tasks WHERE title = 'One' GROUP BY status") == [
         ("DONE", done)
     ]

@@ -22,14 +22,19 @@ def play_restore(board: str, weakness: Weakness | None = None) -> None:
     with arena.setting_up(board, agent="racer") as c:
         arena.dispatch_many(c, 12)
     made = backup.export(Path(board), Path(board).with_name(f"{Path(board).name}.copy")).backup
-    over = arena.FORK.Event()
+    over, claims = arena.FORK.Event(), arena.FORK.Value("i", 0)
 
     def restorer(go: Go) -> tuple[list[str], list[int]]:
+        def await_claims(more: int) -> None:
+            enough, until = claims.value + more, time.monotonic() + arena.PATIENCE_SECONDS
+            while claims.value < enough and time.monotonic() < until:
+                time.sleep(0.01)
+
         go()
-        time.sleep(1)
+        await_claims(40)
         told = service.restore(made, board, replace=True)
         assert told.settled.known
-        time.sleep(1)
+        await_claims(40)
         over.set()
         return [], []
 
@@ -43,6 +48,8 @@ def play_restore(board: str, weakness: Weakness | None = None) -> None:
                     claim = c.claim_next(role="worker")
                     if claim is not None:
                         handles.append(claim.handle)
+                        with claims.get_lock():
+                            claims.value += 1
                         fences.append(c.acquire_lock(name=claim.handle).fence)
                         try:
                             c.release(handle=claim)
@@ -55,7 +62,7 @@ def play_restore(board: str, weakness: Weakness | None = None) -> None:
     answers = arena.run([*map(worker, range(4)), restorer], weakness=weakness)
     for place in (0, 1):
         given = [each for answer in answers for each in answer[place]]
-        assert len(given) > 8
+        assert len(given) >= 80
         assert len(given) == len(set(given)), "something was handed out twice"
     with coordinate.connect(board, agent="alice") as c:
         assert c.examine() == []

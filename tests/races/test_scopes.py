@@ -6,7 +6,7 @@ import itertools
 import random
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -262,7 +262,14 @@ def test_without_the_lock_of_what_is_looked_at_a_held_task_has_not_its_scope(
     engine: str, noticed: Noticed, look: str
 ) -> None:
     unlocked = arena.no_transactions if engine == "sqlite" else arena.cut(look, "FOR UPDATE")
-    noticed(lambda url: bind_and(url, LOCKED[look], 15, unlocked))
+
+    def play(url: str) -> None:
+        # Who binds has looked, and goes on when all is released; or who releases has, when it is bound.
+        meanwhile = ("lease_bind", 0) if look == "lease_by_fence" else ("lease_end", 1)
+        overtaken = arena.overtaken_before(meanwhile[0], number=meanwhile[1])
+        bind_and(url, LOCKED[look], 2, arena.together(unlocked, overtaken))
+
+    noticed(play)
 
 
 def test_what_is_claimed_again_at_the_moment_of_its_release_is_granted_anew_or_was_renewed(board_url: str) -> None:
@@ -412,8 +419,12 @@ def test_without_the_second_try_to_nest_a_session_is_held_up_by_itself(engine: s
 
         Tx.one = weakened  # type: ignore[method-assign]
 
-    weakness = arena.together(nest_at_first_only, arena.no_transactions) if engine == "sqlite" else nest_at_first_only
-    noticed(lambda url: share(url, [TAKEN_TWICE] * 10, weakness))
+    guard = arena.together(nest_at_first_only, arena.no_transactions) if engine == "sqlite" else nest_at_first_only
+
+    def play(url: str) -> None:
+        share(url, [TAKEN_TWICE], arena.together(guard, arena.meeting_before("counter_take")))
+
+    noticed(play)
 
 
 def test_a_counter_mints_400_different_numbers_for_eight_processes(board_url: str) -> None:
@@ -643,6 +654,9 @@ def test_who_releases_several_scopes_and_who_sets_tasks_aside_on_them_never_wait
 DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
 
 
+BLOCKED_BY = "SELECT pid FROM pg_stat_activity WHERE {} = ANY (pg_blocking_pids(pid))"
+
+
 def holders_after_a_transfer(url: str) -> list[tuple[Any, ...]]:
     """A task gets its first scope while it is transferred, and the giver claims what overlaps that; who holds what."""
     with coordinate.connect(url, agent="a") as door:
@@ -663,8 +677,10 @@ def holders_after_a_transfer(url: str) -> list[tuple[Any, ...]]:
         arena.await_blocked(url, beside.info.backend_pid)
         beside.commit()
         arena.await_blocked(url, keeper.info.backend_pid)
+        ((transfer,),) = arena.rows(url, BLOCKED_BY.format(keeper.info.backend_pid))
         claiming = thread.submit(c.claim_scopes, patterns=["src"])
-        wait([claiming], timeout=0.5)  # it waits for the transfer, if that has the lock of the scopes
+        while not claiming.done() and not arena.rows(url, BLOCKED_BY.format(transfer)):
+            time.sleep(0.01)  # it waits for the transfer, if that has the lock of the scopes
         keeper.commit()
         giving.result(30)
         claiming.result(30)
