@@ -16,6 +16,7 @@ from functools import partial
 from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, Protocol, TypeVar, cast
+from weakref import WeakValueDictionary
 
 from coordinate import errors
 from coordinate.db import fence, forks, knowledge
@@ -510,10 +511,16 @@ class Database:
         self._lock.release()
 
 
+# What takes turns at a caller's connection; by its number, since a driver's own may not be weakly referred to.
+_turns: WeakValueDictionary[int, Any] = WeakValueDictionary()
+_turns_lock = threading.Lock()
+
+
 class Borrowed(Database):
     """The caller's own transaction: nothing is committed, rolled back or retried here.
 
-    `join` sees to it that there is one before each change, and refuses what could not be right.
+    `join` sees to it that there is one before each change, and refuses what could not be right. Threads take turns,
+    whichever of them called for it: a savepoint that is gone back to undoes what others did since.
     """
 
     borrowed = True
@@ -523,6 +530,8 @@ class Borrowed(Database):
         self._connection = connection
         self._join = join
         self._checked = False
+        with _turns_lock:
+            self._turn = _turns.setdefault(id(connection), threading.RLock())
 
     def perform(
         self,
@@ -533,7 +542,7 @@ class Borrowed(Database):
         hurry: float = math.inf,
         at_once: tuple[type[errors.CoordinateError], ...] = (),
     ) -> tuple[R, list[dict[str, Any]]]:
-        with self.engine.plain_rows(self._connection):
+        with self._turn, self.engine.plain_rows(self._connection):
             return self._perform_within(work, writes=writes)
 
     def _perform_within(self, work: Callable[[Tx], R], *, writes: bool) -> tuple[R, list[dict[str, Any]]]:

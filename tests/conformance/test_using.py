@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
@@ -13,6 +15,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, text
 
 import coordinate
 from coordinate import Coordinator
+from coordinate.db.engine import Tx
 from coordinate.errors import DependencyCycle, NoBoard, NotABoard, NotFound, UnsupportedConnection
 from tests.clock import age
 from tests.tables import as_owner, assert_sound, connect, dump, is_postgres, nothing_changes, rows, run
@@ -131,6 +134,33 @@ def test_many_operations_share_one_transaction(board: Coordinator, board_url: st
         assert before["tasks"] == [], "nobody else sees any of it yet"
     assert board.status().by_status == {"DONE": 1, "IN_PROGRESS": 1, "TODO": 1}
     assert_sound(board_url)
+
+
+@pytest.mark.parametrize("called", ["once", "by each"])
+def test_two_threads_on_one_connection_take_turns(board: Coordinator, board_url: str, called: str) -> None:
+    """Else a refusal of the one undoes what the other was told of, and the caller commits without it."""
+    opened: Any = (
+        psycopg.connect(board_url)
+        if is_postgres(board_url)
+        else sqlite3.connect(board_url, isolation_level=None, check_same_thread=False)
+    )
+    with closing(opened) as raw, ThreadPoolExecutor() as pool:
+        raw.execute("BEGIN" if is_postgres(board_url) else "BEGIN IMMEDIATE")
+        inside = board.using(raw)
+        begun, told = threading.Event(), threading.Event()
+
+        def refused(tx: Tx) -> None:
+            begun.set()
+            told.wait(0.5)
+            raise NotFound("no")
+
+        first = pool.submit(inside.database.perform, refused, writes=True)
+        begun.wait()
+        task = (inside if called == "once" else board.using(raw)).dispatch(title="T", role="worker").task
+        told.set()
+        assert isinstance(first.exception(), NotFound)
+        raw.execute("COMMIT")
+    assert board.view(task=task.id).task.title == "T"
 
 
 def test_what_others_left_is_not_swept_in_the_callers_transaction(
