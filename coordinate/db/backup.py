@@ -11,6 +11,7 @@ import os
 import re
 import sqlite3
 import stat
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,16 +91,17 @@ def make(board: Path, revision: str) -> Path:
     Older ones stay until the caller, whose work came to its end, says `prune`; or else `set_aside`.
     """
     partial = board.with_name(f"{board.name}.backup.partial")
-    _remove(partial)
-    try:
-        copy(board, partial)
-        number = max((number for number, _ in _backups(board)), default=0) + 1
-        while os.path.lexists(final := board.with_name(f"{board.name}.backup-{revision}-{number}")):
-            number += 1  # of a revision that only a newer program knows
-        _give_rights(partial, board)
-        partial.replace(final)
-    finally:
+    with config.reaching(partial, "db"):
         _remove(partial)
+        try:
+            copy(board, partial)
+            number = max((number for number, _ in _backups(board)), default=0) + 1
+            while os.path.lexists(final := board.with_name(f"{board.name}.backup-{revision}-{number}")):
+                number += 1  # of a revision that only a newer program knows, or in a folder that may not be listed
+            _give_rights(partial, board)
+            partial.replace(final)
+        finally:
+            _remove(partial)
     return final
 
 
@@ -119,17 +121,26 @@ def _give_rights(file: Path, like: Path) -> None:
 
 
 def prune(board: Path) -> None:
-    """Keep the last few of those beside a board."""
+    """Keep the last few of those beside a board; also what may not be removed, such as another user's."""
     for _, old in _backups(board)[:-KEPT]:
-        old.unlink(missing_ok=True)
+        with suppress(OSError):
+            old.unlink()
 
 
-def set_aside(made: Path) -> None:
+def set_aside(made: Path, board: Path) -> None:
     """What was to come after this backup failed and changed nothing: it takes no good one's place.
 
-    One of each revision is kept, as `NAME.backup-REVISION-failed`, however often that is tried.
+    One of each revision is kept, as `NAME.backup-REVISION-failed`, however often that is tried. Nothing is done where
+    it had come before it was interrupted, or nobody can tell.
     """
-    made.replace(made.with_name(f"{made.name.rsplit('-', 1)[0]}-failed"))
+    with suppress(OSError, sqlite3.Error):
+        if _revision(made) == _revision(board):
+            made.replace(made.with_name(f"{made.name.rsplit('-', 1)[0]}-failed"))
+
+
+def _revision(board: Path) -> Any:
+    with closing(sqlite3.connect(board)) as connection:
+        return connection.execute(f"SELECT version_num FROM {knowledge.VERSION_TABLE}").fetchall()
 
 
 def refuse_what_is_no_board(board: Path, where: str) -> None:
@@ -197,7 +208,7 @@ def _copy(board: Path, partial: Path) -> dict[str, int]:
                 raise errors.Unreachable(f"the disk refuses a copy of {board}: {error}", hint=_SPACE) from None
         explained = dialect.SQLite(str(board)).explain(error, committing=False)
         raise (explained.error if explained else error) from None
-    if verdict != "ok":
+    if verdict:
         raise _damaged(board, verdict)
     if counted != rows:
         raise errors.CoordinateError(f"the copy of {board} does not hold its rows: {counted} instead of {rows}")
@@ -211,8 +222,18 @@ def _copied(board: Path, partial: Path) -> tuple[dict[str, int], dict[str, int],
         rows = count(source)
         source.backup(made)
         made.execute("PRAGMA journal_mode = DELETE")  # one file, with nothing beside it
-        verdict = str(made.execute("PRAGMA integrity_check").fetchone()[0])
-        return rows, count(made) if verdict == "ok" else {}, verdict
+        verdict = next(damage(made, "integrity_check"), "")
+        return rows, {} if verdict else count(made), verdict
+
+
+def damage(connection: sqlite3.Connection, check: str, *, most: int = 10_000) -> Iterator[str]:
+    """What SQLite says of a file that is damaged; a value that breaks a rule of its table is no damage."""
+    for (said,) in connection.execute(f"PRAGMA main.{check}({most})").fetchall():
+        if said != "ok" and not _OF_A_VALUE.match(said):
+            yield said
+
+
+_OF_A_VALUE = re.compile(r"(CHECK constraint failed|[A-Z]+ value) in ")
 
 
 def count(connection: sqlite3.Connection) -> dict[str, int]:
@@ -239,6 +260,10 @@ def _remove(partial: Path) -> None:
 
 
 def _backups(board: Path) -> list[tuple[int, Path]]:
-    """The backups of a board, oldest first."""
-    found = [(made, path) for path in board.parent.iterdir() if (made := _MADE.fullmatch(path.name))]
+    """The backups of a board, oldest first; none where the folder may not be listed."""
+    try:
+        there = list(board.parent.iterdir())
+    except PermissionError:
+        return []
+    found = [(made, path) for path in there if (made := _MADE.fullmatch(path.name))]
     return sorted((int(made["number"]), path) for made, path in found if made["board"] == board.name and made["number"])

@@ -7,7 +7,6 @@ left. What cannot be among the rows themselves is for `coordinate.checkup`.
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import sqlite3
 import stat
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinate import config, errors
-from coordinate.db import dialect, fence, knowledge, migrate, schema, sides
+from coordinate.db import backup, dialect, fence, knowledge, migrate, schema, sides
 from coordinate.records import Symptom
 
 SHOWN_MAX = 20
@@ -354,13 +353,9 @@ def _clock_of_rows(connection: sqlite3.Connection) -> Iterator[Symptom]:
         yield _warning("clock", said, "compare the clocks of the hosts that use this file")
 
 
-_OF_A_VALUE = re.compile(r"(CHECK constraint failed|[A-Z]+ value) in ")
-
-
 def _integrity(connection: sqlite3.Connection) -> Iterator[Symptom]:
     """What SQLite says of a file; that a value breaks a rule of its table is no damage, and told with the values."""
-    verdict = [row[0] for row in connection.execute(f"PRAGMA integrity_check({SHOWN_MAX})")]
-    if found := [said for said in verdict if said != "ok" and not _OF_A_VALUE.match(said)]:
+    if found := list(backup.damage(connection, "integrity_check", most=SHOWN_MAX)):
         yield _damaged(*found)
 
 

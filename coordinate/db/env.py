@@ -143,7 +143,7 @@ def _migrate_sqlite(context: Any, verb: str, connection: Connection, where: str)
                 )
     except BaseException:
         if made := told.pop("backup", None):
-            backup.set_aside(Path(made))
+            backup.set_aside(Path(made), board)
         raise
     if "backup" in told:
         backup.prune(board)

@@ -78,6 +78,7 @@ def _begin(engine: dialect.SQLite, connection: Any, copy: Path) -> None:
     """Nobody writes from here on, and the backup stands beside."""
     try:
         connection.execute("PRAGMA foreign_keys = OFF")
+        connection.execute("PRAGMA ignore_check_constraints = ON")  # a value comes back as it was
         connection.execute("ATTACH DATABASE ? AS source", [str(copy)])
         engine.begin(connection, writes=True)
     except sqlite3.Error as error:
@@ -152,12 +153,13 @@ def _without_what_cannot_be_read(board: Path, source: Path, *, replace: bool) ->
     while any(os.path.lexists(f"{board}.replaced-{number}{beside}") for beside in _BESIDE):
         number += 1
     aside = f"{board}.replaced-{number}"
-    _rename(str(board), aside)
     try:
+        _rename(str(board), aside)
         backup.make_like(Path(aside), board)
         yield aside
     except BaseException:
-        if not _holds_a_board(board):  # else it was committed before a signal came, or somebody made one meanwhile
+        # Else it was not set aside, or was committed before a signal came, or somebody made one meanwhile.
+        if os.path.lexists(aside) and not _holds_a_board(board):
             for beside in _BESIDE:
                 Path(f"{board}{beside}").unlink(missing_ok=True)
             _rename(aside, str(board))
@@ -165,10 +167,13 @@ def _without_what_cannot_be_read(board: Path, source: Path, *, replace: bool) ->
 
 
 def _holds_a_board(path: Path) -> bool:
+    """Whether a file is one, or may be, for all that can be seen: it may be locked."""
     try:
         backup.refuse_what_is_no_board(path, str(path))
-    except errors.CoordinateError:
+    except (errors.NoBoard, errors.NotABoard):
         return False
+    except errors.CoordinateError:
+        return True
     return True
 
 
@@ -177,9 +182,19 @@ _BESIDE = ("", "-wal", "-shm", "-journal")
 
 
 def _rename(here: str, there: str) -> None:
-    for beside in _BESIDE:
-        if os.path.lexists(here + beside):
-            Path(here + beside).rename(there + beside)
+    """All of them or none: what lies beside a file goes first, so that the file is not left without it."""
+    try:
+        for beside in reversed(_BESIDE):
+            if os.path.lexists(here + beside):
+                Path(here + beside).rename(there + beside)
+    except BaseException as error:
+        for beside in _BESIDE:
+            if os.path.lexists(there + beside) and not os.path.lexists(here + beside):
+                Path(there + beside).rename(here + beside)
+        if not isinstance(error, OSError):
+            raise
+        said = f"{here} cannot be set aside: {error.strerror}"
+        raise errors.PermissionDenied(said, hint="ask its owner; nothing was changed", path=here) from None
 
 
 def _damage(board: Path) -> str:
@@ -187,8 +202,7 @@ def _damage(board: Path) -> str:
     engine = dialect.SQLite(str(board))
     try:
         with closing(engine.connect()) as connection:
-            verdict = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
-            return "" if verdict == "ok" else verdict
+            return next(backup.damage(connection, "quick_check"), "")
     except errors.NotABoard as error:
         return error.message
     except sqlite3.DatabaseError as error:
@@ -256,9 +270,9 @@ def _fill(connection: sqlite3.Connection) -> dict[str, int]:
     """Everything that stands in the backup, in the place of everything that stood here."""
     ours = "name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
     _change_virtual_tables(connection, "DELETE FROM main.sqlite_master WHERE ")
-    for kind, name in connection.execute(
-        f"SELECT type, name FROM main.sqlite_master WHERE type IN ('view', 'trigger', 'table') AND {ours}"
-        " ORDER BY type = 'table'"
+    for kind, name in connection.execute(  # a trigger before the view that it would go along with
+        f"SELECT type, name FROM main.sqlite_master WHERE type IN ('trigger', 'view', 'table') AND {ours}"
+        " ORDER BY type = 'table', type = 'view'"
     ).fetchall():
         connection.execute(f"DROP {kind} main.{quoted(name)}")
     made = connection.execute(

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 import coordinate
-from coordinate import errors
-from coordinate.db import backup, migrate
+from coordinate import errors, service
+from coordinate.db import backup, dialect, migrate
 from coordinate.db.knowledge import HEAD
 from tests.migrations.catalog import FAULT, fill, path_of, rows, step, write_later
 
@@ -133,6 +133,41 @@ def test_migrations_that_fail_keep_one_backup_and_push_out_none(board_file: Path
             step(str(board_file), "9001", scripts)
     assert backups_of(board_file) == [*kept, failed := f"{board_file.name}.backup-{HEAD}-failed"]
     assert rows(str(board_file.with_name(failed))) == rows(str(good)) == rows(str(board_file)) == before
+
+
+def test_an_upgrade_that_is_interrupted_once_it_is_done_keeps_its_backup(
+    board_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the only copy of how the board was; the next upgrade that fails would take its place."""
+    migrate.downgrade(str(board_file), "0001")
+    before = rows(str(board_file))
+
+    def interrupted(self: sqlite3.Connection) -> None:
+        self.execute("COMMIT")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(dialect._Connection, "commit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        migrate.upgrade(str(board_file))
+    assert migrate.current(str(board_file)).at_head
+    assert rows(f"{board_file}.backup-0001-2") == before
+
+
+def test_a_value_that_breaks_a_rule_of_its_table_is_no_damage(board_file: Path, tmp_path: Path) -> None:
+    """Whoever put it there, and whose table it is: the board is copied, upgraded and restored with it."""
+    url = str(board_file)
+    with closing(sqlite3.connect(board_file)) as other:
+        other.executescript(
+            "CREATE TABLE orders (price INTEGER CHECK (price > 0)); PRAGMA ignore_check_constraints = ON;"
+            "INSERT INTO orders VALUES (-1); UPDATE tasks SET priority = 1000 WHERE id = 'TASK-1';"
+        )
+    made = Path(backup.export(board_file, tmp_path / "made.db").backup)
+    migrate.downgrade(url, "0009")
+    assert rows(url)["orders"] == rows(str(made))["orders"]
+    told = service.restore(made, url, replace=True)
+    assert told.settled.known
+    assert rows(url)["orders"] == rows(str(made))["orders"]
+    assert str(told.kept).startswith(f"{board_file}.backup-")
 
 
 @pytest.mark.slow

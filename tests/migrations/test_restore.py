@@ -15,6 +15,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -23,7 +24,7 @@ import pytest
 
 import coordinate
 from coordinate import errors, service
-from coordinate.db import backup, migrate, move, server
+from coordinate.db import backup, dialect, migrate, move, server
 from coordinate.db.dialect import SQLite
 from coordinate.db.knowledge import HEAD
 from tests.doors.command import Command
@@ -300,6 +301,8 @@ def shared_file(plain: Path) -> Path:
             INSERT INTO "the ""lines"" sold" (price) VALUES (10);
             CREATE INDEX "orders-by-price" ON "the ""lines"" sold" (price);
             CREATE TRIGGER "lines-seen" AFTER INSERT ON "the ""lines"" sold" BEGIN SELECT 1; END;
+            CREATE VIEW "sold dear" AS SELECT price FROM "the ""lines"" sold" WHERE price > 5;
+            CREATE TRIGGER "sell dear" INSTEAD OF INSERT ON "sold dear" BEGIN SELECT 1; END;
             CREATE TABLE returns (line REFERENCES "the ""lines"" sold" (price), shop REFERENCES shops (id));
             INSERT INTO returns VALUES (1, 1);
             PRAGMA writable_schema = ON;
@@ -396,6 +399,32 @@ def test_a_backup_that_is_kept_from_being_written_is_restored(within_reach: Path
     assert arena.as_somebody(restore) == [f"{within_reach}/board.db.backup-{HEAD}-1", None]
 
 
+def test_what_may_not_be_taken_away_hinders_nothing_that_is_done(within_reach: Path) -> None:
+    """In a folder where each may only remove what is theirs, or not even look around."""
+    board, looked = within_reach / "board.db", within_reach / "backup.db"
+    backup.export(board, looked)
+    looked.chmod(0o666)
+    migrate.downgrade(str(board), "0009")
+    for number in range(backup.KEPT):
+        backup.make(board, "0009").replace(f"{board}.backup-0001-{number}")
+    left = set(within_reach.glob("*.backup-*"))
+    for mode, revision in ((0o1777, "0010"), (0o1733, HEAD)):
+        within_reach.chmod(mode)
+        done = arena.as_somebody(partial(migrate.upgrade, str(board), revision))
+        assert done.after == revision
+        assert set(within_reach.glob("*.backup-*")) >= {*left, Path(done.backup)}
+    within_reach.chmod(0o1777)
+    board.write_bytes(damaged := b"\xff" * 9_000)
+
+    def refused() -> str:
+        with pytest.raises(errors.PermissionDenied) as no:
+            service.restore(looked, board, replace=True)
+        return no.value.message
+
+    assert f"{board} cannot be set aside" in arena.as_somebody(refused)
+    assert board.read_bytes() == damaged
+
+
 def test_a_restore_that_fails_leaves_a_damaged_board_where_it_was(plain: Path, tmp_path: Path) -> None:
     """Else the next command finds an empty file there, and says how to make a new board."""
     made = backup.export(plain, tmp_path / "backup.db").backup
@@ -429,6 +458,53 @@ def test_a_restore_that_is_interrupted_once_it_is_done_stays_done(
         service.restore(made, plain, replace=True)
     assert run(str(plain), "SELECT title FROM tasks ORDER BY number") == [("t",), ("meanwhile",)]
     assert Path(f"{plain}.replaced-1").read_bytes() == damaged
+
+
+def test_a_board_that_is_locked_is_not_taken_away_for_a_damaged_one(
+    plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody works on what was restored, when the restore ends with an interrupt."""
+    made = backup.export(plain, tmp_path / "backup.db").backup
+    plain.write_bytes(damaged := b"\xff" * 9_000)
+    commit = SQLite.commit
+    others: list[sqlite3.Connection] = []
+
+    def interrupted(self: SQLite, connection: sqlite3.Connection) -> None:
+        commit(self, connection)
+        if self.path == plain:
+            monkeypatch.setattr(dialect, "SQLite", partial(SQLite, patience=0.1))
+            connection.execute("PRAGMA journal_mode = DELETE")
+            others.append(sqlite3.connect(plain, isolation_level=None, timeout=0))
+            others[0].execute("BEGIN EXCLUSIVE")
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(SQLite, "commit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        service.restore(made, plain, replace=True)
+    others[0].close()
+    assert run(str(plain), "SELECT title FROM tasks") == [("t",)]
+    assert Path(f"{plain}.replaced-1").read_bytes() == damaged
+
+
+def test_an_interrupt_while_a_damaged_board_is_set_aside_puts_it_back(
+    plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else nothing lies at its place, and the next command says how to make a new board."""
+    made = backup.export(plain, tmp_path / "backup.db").backup
+    plain.write_bytes(damaged := b"\xff" * 9_000)
+    there = {path.name for path in tmp_path.iterdir()}
+    rename = Path.rename
+
+    def interrupted(self: Path, target: str) -> Path:
+        monkeypatch.undo()
+        rename(self, target)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        service.restore(made, plain, replace=True)
+    assert plain.read_bytes() == damaged
+    assert {path.name for path in tmp_path.iterdir()} == there
 
 
 def test_what_hinders_a_restore_at_its_beginning_is_said(
