@@ -61,7 +61,10 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _UNSEEN = ("Cc", "Cf", "Zl", "Zp", "Zs")
 # Letters and marks that are drawn as nothing: fillers, the empty Braille cell, variation selectors.
-_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | {chr(each) for each in range(0xFE00, 0xFE10)}
+_FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
+_BLANK = frozenset(_FILLERS) | {chr(each) for each in range(0xFE00, 0xFE10)}
+# A selector says how a sign is drawn, in colours or as a key; after a letter it is nothing.
+HIDDEN = re.compile(rf"[{_FILLERS}]|(?<![^\w\x00-\x7f\ufe00-\ufe0f])[\ufe00-\ufe0f](?!\u20e3)")
 _FORBIDDEN = "[\x00\ud800-\udfff]"
 
 
@@ -115,7 +118,7 @@ def label(value: object, field: str, *, limit: int) -> str:
     if checked.isascii():
         return checked
     checked = unicodedata.normalize("NFC", checked)
-    if any(unicodedata.category(character) == "Cf" for character in checked):
+    if HIDDEN.search(checked) or any(unicodedata.category(character) == "Cf" for character in checked):
         raise refuse(field, f"{field} must not contain invisible characters")
     return line(checked, field, limit=limit)
 

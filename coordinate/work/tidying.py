@@ -581,7 +581,7 @@ class _Cells:
         """What is compared: composed, and without what nobody sees, so that somebody can say it."""
         words = self.text(value, name)
         seen = "".join(each for each in words if each.isascii() or unicodedata.category(each) != "Cf")
-        composed = unicodedata.normalize("NFC", seen)
+        composed = inputs.HIDDEN.sub("", unicodedata.normalize("NFC", seen))
         if composed != words:
             self.told(f"{name} holds invisible or decomposed characters", words, "composed, or left out")
         return self.line(composed, name, limit=inputs.NAME_MAX, instead=instead)

@@ -585,6 +585,7 @@ def test_times_that_cannot_be_read_are_taken_from_what_is_near_and_told(
         ("role_boundary", " ", "role_boundary is missing", "worker"),
         ("role_boundary", "re\u0301dacteur", "role_boundary holds invisible or decomposed characters", "r\xe9dacteur"),
         ("role_boundary", "work\u200ber", "role_boundary holds invisible or decomposed characters", "worker"),
+        ("role_boundary", "worker\u3164", "role_boundary holds invisible or decomposed characters", "worker"),
         ("project", None, "project is missing", "default"),
         ("priority", -5, "priority is out of range", 0),
         ("priority", 5000, "priority is out of range", 999),

@@ -204,12 +204,13 @@ def test_what_an_option_is_called_holds_no_invisible_characters(
     board: Coordinator, ann: Coordinator, board_url: str
 ) -> None:
     """Two that look the same are the same: `é` however it was typed, nothing of zero width, nothing that turns."""
-    for hidden in ("re\u200bd", "\u202ered", "red\ufeff"):
+    for hidden in ("re\u200bd", "\u202ered", "red\ufeff", "red\u3164", "r\u115fed", "red\ufe0f", "\u26a0\ufe0f\ufe0f"):
         with refused(board_url, InvalidInput, "invisible"):
             board.ask(**COLOUR | {"options": ["red", hidden]})
     with refused(board_url, InvalidInput, "same label"):
         board.ask(**COLOUR | {"options": ["caf\u00e9", "cafe\u0301"]})
-    board.ask(**COLOUR | {"options": ["tea", "cafe\u0301"]})
+    signs = ["\u26a0\ufe0f careful", "1\ufe0f\u20e3"]  # how these are drawn is seen
+    board.ask(**COLOUR | {"options": ["tea", "cafe\u0301", *signs]})
     for typed in ("caf\u00e9", "cafe\u0301"):
         assert said(ann.respond(ask="ASK-1", choice=typed).ask).choice == "caf\u00e9"
 

@@ -594,7 +594,7 @@ def test_bad_values_are_refused_and_change_nothing(stage: Coordinator, board_url
     call()
 
 
-@pytest.mark.parametrize("session", [3, "a\0b", "x" * 101, "two\nlines", "\ud800"])
+@pytest.mark.parametrize("session", [3, "a\0b", "x" * 101, "two\nlines", "\ud800", "bob\u3164", "bob\ufe0f"])
 def test_a_connection_refuses_a_session_or_an_agent_that_is_no_name(board_url: str, session: Any) -> None:
     with pytest.raises(InvalidInput):
         coordinate.connect(board_url, agent="alice", session=session)
