@@ -31,6 +31,10 @@ BUSY_SECONDS = "2"
 ANSWERS_MAX = 3
 TEXT_MAX = 500
 
+# What a reader takes for a tag; and ends of lines, marks that turn text about, and letters that nobody sees.
+_MARKUP = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\x7f": "\\u007f"}
+_NOT_AS_IT_LOOKS = re.compile("[<>&\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]")
+
 # No format: a harness reads what it reads, and a variable for others must not stand in its way.
 IN_WHOSE_NAME = ("--db", "--agent", "--session")
 
@@ -173,9 +177,9 @@ def _short(text: str, whole: str) -> str:
 
 
 def _quoted(value: Any) -> str:
-    """JSON on one line in which nothing can be read as a tag, or as the end of its line."""
+    """JSON on one line in which nothing can be read as a tag, or as the end of its line, and no word stands unseen."""
     text = json.dumps(value, ensure_ascii=False)
-    return re.sub(r"[<>&\x7f-\x9f\u2028\u2029]", lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _NOT_AS_IT_LOOKS.sub(lambda found: _MARKUP.get(found[0]) or json.dumps(found[0])[1:-1], text)
 
 
 # --- in whose name ----------------------------------------------------------------------------------------------------
