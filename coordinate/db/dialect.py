@@ -482,6 +482,10 @@ class SQLite:
                     errors.NotABoard(f"{self.path} is damaged: {error}", hint="restore a backup"), again=False
                 )
             case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+                if spent := _files_spent():
+                    return Interrupted(
+                        errors.Unreachable(f"{self.path} cannot be opened: {spent}", hint="try again"), again=False
+                    )
                 return Interrupted(
                     errors.PermissionDenied(
                         f"{self.path} cannot be opened", hint="check that the folder is there and may be written"
@@ -537,6 +541,21 @@ class SQLite:
 
     def after_fork(self) -> None:
         self.gate.forget()
+
+
+def _files_spent() -> str:
+    """What the system says where this process, or all together, have no room for the files of one more connection:
+    SQLite says only that it could not open one."""
+    opened: list[int] = []
+    try:
+        for _ in range(4):
+            opened.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return error.strerror or str(error)
+    finally:
+        for each in opened:
+            os.close(each)
+    return ""
 
 
 def _lacks(where: str, said: str) -> errors.NotABoard:
@@ -810,7 +829,8 @@ class Postgres:
                     field="db",
                 ) from None
             known = None
-        if known is None or any("@" in str(known.get(part, "")) for part in ("host", "port", "dbname")):
+        cut = "\0" in self.conninfo  # there libpq stops to read, and would lead elsewhere
+        if known is None or cut or any("@" in str(known.get(part, "")) for part in ("host", "port", "dbname")):
             raise errors.InvalidInput(
                 "the Postgres address cannot be read",
                 # The address stands last: with an @ after it, it would read as one with a password.
@@ -844,7 +864,7 @@ class Postgres:
                 **patience,
             )
             self._set_up(connection)
-        except (self._psycopg.Error, UnicodeError) as error:
+        except (self._psycopg.Error, UnicodeError, OSError) as error:
             said = str(error)
             hopeless = any(sign in said for sign in _HOPELESS)
             reached = any(sign in said for sign in _NOT_NOW)

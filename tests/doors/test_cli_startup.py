@@ -69,3 +69,39 @@ def test_help_loads_no_part_of_the_core(tmp_path: Path, arguments: tuple[str, ..
         name for name in loaded if name.startswith(("coordinate.db", "coordinate.work", "coordinate.service"))
     } == set()
     assert loaded & {"sqlalchemy", "alembic", "sqlite3", "psycopg"} == set()
+
+
+# Of a process that may open few files none is left, then one, and so on.
+SPENT = """
+import os, resource, sys
+import coordinate
+
+coordinate.connect(sys.argv[1]).close()
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+for left in range(8):
+    opened = []
+    try:
+        while True:
+            opened.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        pass
+    for each in opened[:left]:
+        os.close(each)
+    try:
+        with coordinate.connect(sys.argv[1], agent="alice") as board:
+            board.dispatch(title="T", role="w")
+        said = "done"
+    except coordinate.errors.CoordinateError as error:
+        said = error.code
+    for each in opened[left:]:
+        os.close(each)
+    print(said)
+"""
+
+
+def test_who_may_open_no_more_files_is_told_that_the_board_is_not_reached(board_url: str) -> None:
+    ended = subprocess.run([sys.executable, "-c", SPENT, board_url], capture_output=True, text=True, check=True)
+    said = ended.stdout.split()
+    assert said[0] == "unreachable"
+    assert set(said) == {"unreachable", "done"}
+    assert said == sorted(said, reverse=True)

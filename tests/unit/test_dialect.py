@@ -73,6 +73,11 @@ def test_a_plan_of_an_older_schema_is_made_anew_and_no_standby(postgres: Server)
     assert engine._prepares
 
 
+def test_an_address_that_libpq_would_read_in_part_is_refused() -> None:
+    with pytest.raises(errors.InvalidInput, match="cannot be read"):
+        Postgres("postgresql://u\0@elsewhere/n")
+
+
 @pytest.mark.parametrize(
     ("address", "shown"),
     [
