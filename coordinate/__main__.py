@@ -188,9 +188,10 @@ def _refused(told: dict[str, Any], status: int, *, as_it_is: bool = False) -> in
 
 def _shown(told: Any) -> Any:
     from coordinate.addresses import without_secrets
+    from coordinate.cli.shared import in_utf8
 
     if isinstance(told, str):
-        return without_secrets(told)
+        return without_secrets(in_utf8(told))
     if isinstance(told, dict):
         return {key: _shown(value) for key, value in told.items()}
     return [_shown(each) for each in told] if isinstance(told, list | tuple) else told

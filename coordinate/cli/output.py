@@ -6,6 +6,7 @@ import json
 import sys
 from typing import Any
 
+from coordinate.cli.shared import in_utf8
 from coordinate.records import (
     Acknowledged,
     Asked,
@@ -44,12 +45,16 @@ TASK_KEYS = (
 
 def as_document(value: Any) -> str:
     """One JSON document; on one line for a program, which pays for every blank, indented on a terminal."""
-    return json.dumps(plain(value), indent=2 if sys.stdout.isatty() else None)
+    return json.dumps(_said(value), indent=2 if sys.stdout.isatty() else None)
 
 
 def as_line(value: Any) -> str:
     """One JSON document on one line."""
-    return json.dumps(plain(value))
+    return json.dumps(_said(value))
+
+
+def _said(value: Any) -> Any:
+    return plain(value) if sys.getfilesystemencoding() == "utf-8" else in_utf8(plain(value))
 
 
 def plain(value: Any) -> Any:

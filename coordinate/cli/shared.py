@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # More than any text, plan or board that comes in.
 FILE_BYTES_MAX = 100 << 20
+# Bytes of names that the locale could not read.
+_LONE = re.compile("[\udc80-\udcff]+")
 
 
 class Call:
@@ -121,7 +123,7 @@ class Call:
         """Say something beside the answer, as a JSON line on stderr."""
         import json
 
-        sys.stderr.write(json.dumps({"warning": message, **facts}) + "\n")
+        sys.stderr.write(json.dumps(in_utf8({"warning": message, **facts})) + "\n")
 
     def _tell_losses(self, board: Coordinator) -> None:
         from coordinate import errors
@@ -185,6 +187,15 @@ def as_text(typed: str) -> str:
         return os.fsencode(typed).decode("utf-8")
     except UnicodeError:
         return typed
+
+
+def in_utf8(value: Any) -> Any:
+    """The same for the names of files in what is to be told."""
+    if isinstance(value, str):
+        return _LONE.sub(lambda found: as_text(found[0]), value)
+    if isinstance(value, dict):
+        return {key: in_utf8(each) for key, each in value.items()}
+    return [in_utf8(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def as_path(text: str) -> str:

@@ -51,6 +51,17 @@ def test_a_locale_that_cannot_print_changes_neither_the_work_nor_its_exit(
     assert here("task", "view", "TASK-1").json["task"]["result"] == "готово"
 
 
+def test_the_name_of_a_file_is_told_in_utf_8_whatever_the_locale(here: Command, tmp_path: Path) -> None:
+    place = tmp_path / "Prüfung" / "✓.db"
+    where = ("db", "where", "--db", str(place))
+    absent = ("status", "--db", str(place))
+    for locale in LOCALES:
+        assert here(*where, **locale).json["database"] == str(place)
+        refused = here(*absent, **locale).error
+        assert refused["path"] == str(place)
+        assert str(place) in refused["error"]
+
+
 def test_bytes_that_are_no_text_are_refused_on_one_line(here: Command) -> None:
     command: list[bytes | str] = [*COORDINATE, "task", "dispatch", "--role", "w", "--title", b"\xff\xfe"]
     done = subprocess.run(command, capture_output=True, env=here.environment, check=False)
