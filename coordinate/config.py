@@ -67,15 +67,20 @@ def locate(flag: str | None, *, start: Path | None = None) -> Place:
                 "there is no board here: no .coordinate folder in this folder or above it",
                 hint="begin with: coordinate init   (or name one with --db or $COORDINATE_DB)",
             )
-        named, source = str(folder / BOARD), str(folder)
-        if written := settings.get("db"):
-            # A relative path counts from the file that names it, wherever the command is run.
-            named, source = written if "://" in written else str(folder / written), str(folder / CONFIG)
-        elif refusals and (folder / CONFIG).exists() and not (folder / BOARD).exists():
+        named, source = board_of(folder, settings)
+        if refusals and (folder / CONFIG).exists() and not (folder / BOARD).exists():
             # It may name the board; whoever makes one here makes a second truth.
             raise errors.PermissionDenied(refusals[0], hint="put that right, or name the board with --db")
     _refuse_what_cannot_be_opened(named, source)
     return Place(named, source, folder, settings, refusals)
+
+
+def board_of(folder: Path, settings: dict[str, Any]) -> tuple[str, str]:
+    """The board that a `.coordinate/` names by itself, and what says so."""
+    if written := settings.get("db"):
+        # A relative path counts from the file that names it, wherever the command is run.
+        return written if "://" in written else str(folder / written), str(folder / CONFIG)
+    return str(folder / BOARD), str(folder)
 
 
 def find_folder(start: Path) -> Path | None:

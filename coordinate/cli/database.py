@@ -248,6 +248,9 @@ def move(call: Call, to: str | None, from_: str | None, dry_run: bool, resume: b
         raise BadUsage("--switch needs a .coordinate folder of yours here, whose config.toml it writes")
     if switch and folder:
         config.switched(folder, "…")  # better refused now than when it has moved
+        here = sides.side_of(config.board_of(folder, place.settings)[0])
+        if here.identity() is not None and not sides.same_place(here, sides.side_of(place.target)):
+            raise BadUsage(f"--switch is for the board that this folder names, which is {here.engine.describe()}")
     with _bar(place.target) as progress:
         report = moving.move(place.target, target, dry_run=dry_run, resume=resume, progress=progress)
     switched: str | None = None

@@ -212,15 +212,8 @@ class _Ends:
         )
 
     def refuse_itself(self) -> None:
-        if self._is_itself():
+        if sides.same_place(self.source, self.target):
             raise errors.InvalidInput(f"{self.to} is the board itself", hint="nothing was changed", field="to")
-
-    def _is_itself(self) -> bool:
-        """Whatever the two are called: links, hosts, sockets and roles lead to one place in many ways."""
-        if self.from_ == self.to:
-            return True
-        here = self.source.identity()
-        return here is not None and here == self.target.identity()
 
     def check(self, row: Any) -> None:
         """Raise `CannotMove` with all that stands in the way: of the target, of the rights, and every single value."""
@@ -252,7 +245,7 @@ class _Ends:
 
     def _problems_of_target(self, row: Any) -> list[str]:
         try:
-            if self._is_itself():
+            if sides.same_place(self.source, self.target):
                 return [f"source and target are the same: {self.to} is the board itself"]
             standing = migrate.current(self.target_url, missing_ok=True)
             if not standing.revisions:
@@ -363,12 +356,11 @@ class _Ends:
         return there
 
     def _came_from_here(self, there: Any) -> bool:
-        """A copy of the board that is left tells of the same move; but one place has many names, see `_is_itself`."""
+        """A copy of the board that is left tells of the same move; but one place has many names, see `same_place`."""
         if there.address == self.from_:
             return True
         with suppress(errors.CoordinateError, OSError):
-            here = self.source.identity()
-            return here is not None and here == side_of(there.address).identity()
+            return sides.same_place(self.source, side_of(there.address))
         return False
 
     def _close_target(self, number: str, before: Any) -> None:

@@ -178,6 +178,14 @@ def side_of(target: str) -> Side:
     return PostgresSide(engine) if isinstance(engine, dialect.Postgres) else SQLiteSide(engine)
 
 
+def same_place(one: Side, other: Side) -> bool:
+    """Whatever the two are called: links, hosts, sockets and roles lead to one place in many ways."""
+    if one.engine.address() == other.engine.address():
+        return True
+    here = one.identity()
+    return here is not None and here == other.identity()
+
+
 def columns_of(table: Table) -> list[Column[Any]]:
     """Those that both engines have."""
     return [column for column in table.columns if "only" not in column.info]

@@ -21,7 +21,7 @@ from psycopg.conninfo import conninfo_to_dict
 import coordinate
 from coordinate.addresses import NOT_WRITTEN_DOWN
 from coordinate.db import migrate
-from tests.doors.command import Command
+from tests.doors.command import Answer, Command
 from tests.doors.test_cli_running import until
 
 
@@ -130,6 +130,32 @@ def test_a_switch_that_cannot_be_written_is_told_beside_the_move_that_stands(tmp
     assert command("db", "move", "--resume", "--switch").json["switched"] == str(config_file)
     written = tomllib.loads(config_file.read_text())
     assert written == {"db": str(new), "deep": [["db"]], "busy_seconds": 7, "other": {"db": "stays"}}
+
+
+@pytest.mark.parametrize("named_by", ["--from", "COORDINATE_DB"])
+def test_a_folder_that_names_another_board_is_not_switched(named_by: str, tmp_path: Path) -> None:
+    """Its agents would go on at a board of others, and find nothing of theirs; one that names none may name this."""
+    folder, other, new = tmp_path / ".coordinate", tmp_path / "other.db", tmp_path / "new.db"
+    folder.mkdir(mode=0o700)
+    for board in (folder / "board.db", other):
+        migrate.upgrade(str(board))
+    command = Command("", tmp_path)
+    del command.environment["COORDINATE_DB"]
+    (tmp_path / "link.db").symlink_to(folder / "board.db")
+
+    def switch(board: Path, to: Path) -> Answer:
+        if named_by == "--from":
+            return command("db", "move", "--from", str(board), "--to", str(to), "--switch")
+        return command("db", "move", "--to", str(to), "--switch", COORDINATE_DB=str(board))
+
+    refused = switch(other, new)
+    assert (refused.status, refused.error["code"]) == (2, "usage")
+    assert str(folder / "board.db") in refused.error["error"]
+    assert not new.exists() and not (folder / "config.toml").exists()
+    assert switch(tmp_path / "link.db", new).json["switched"] == str(folder / "config.toml")
+    for name in ("board.db", "config.toml"):
+        (folder / name).unlink()
+    assert switch(other, tmp_path / "newer.db").json["switched"] == str(folder / "config.toml")
 
 
 @pytest.mark.parametrize("secret", ["", "password=hush&"])
