@@ -17,7 +17,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,7 @@ def _migrate(context: Any, verb: str, target: str) -> None:
     ours = dialect.open_engine(target, create=verb == "upgrade", patience=WAIT_SECONDS, synchronous="FULL")
     engine = _sqlalchemy_engine(ours, writes=verb in WRITES)
     try:
-        with engine.connect() as connection, _in_our_words(ours, connection):
+        with _connected(engine, ours) as connection:
             if ours.name == "sqlite":
                 _migrate_sqlite(context, verb, connection, ours.describe())
             else:
@@ -324,27 +324,32 @@ def _options(engine: str) -> dict[str, Any]:
 
 
 @contextmanager
-def _in_our_words(ours: dialect.Engine, connection: Connection) -> Iterator[None]:
-    """Database errors as the product's own; what a migration itself does wrong stays as it is."""
-    try:
-        yield
-    except DBAPIError as error:
-        cause = error.orig
-        state = getattr(cause, "sqlstate", None)
-        if state == "55P03":
-            raise _blocked(connection) from None
-        if state in _DUPLICATES or re.search(r"there is already an? |already exists|already another table", str(cause)):
-            raise knowledge.name_taken(ours.describe(), str(cause).splitlines()[0]) from None
-        if state == "42501":
-            raise _missing_right(connection, str(cause).splitlines()[0]) from None
-        explained = ours.explain(cause, committing=False) if isinstance(cause, Exception) else None
-        if explained is None or "lacks" in explained.error.facts:
-            raise
-        raise explained.error from None
+def _connected(engine: Engine, ours: dialect.Engine) -> Iterator[Connection]:
+    """A connection. Database errors, from its first look on, are the product's own; what a migration itself does wrong
+    stays as it is.
+    """
+    with ExitStack() as opened:
+        try:
+            connection = opened.enter_context(engine.connect())
+            yield connection
+        except (DBAPIError, ours.driver_error) as error:  # the driver's own where we begin
+            cause = error.orig if isinstance(error, DBAPIError) else error
+            state = getattr(cause, "sqlstate", None)
+            if state == "55P03":
+                raise _blocked(connection) from None
+            if state in _DUPLICATES or re.search(_IS_THERE, str(cause)):
+                raise knowledge.name_taken(ours.describe(), str(cause).splitlines()[0]) from None
+            if state == "42501":
+                raise _missing_right(connection, str(cause).splitlines()[0]) from None
+            explained = ours.explain(cause, committing=False) if isinstance(cause, Exception) else None
+            if explained is None or "lacks" in explained.error.facts:
+                raise
+            raise explained.error from None
 
 
 # A table or an index, another thing, or a function of that name is there.
 _DUPLICATES = ("42P07", "42710", "42723")
+_IS_THERE = r"there is already an? |already exists|already another table"
 
 
 def _blocked(connection: Connection) -> errors.MigrationBlocked:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 from alembic.command import upgrade as upgrade_by_hand
 
 import coordinate
 from coordinate import errors, service
-from coordinate.db import knowledge, migrate, names
-from coordinate.db.dialect import is_postgres
+from coordinate.db import env, knowledge, migrate, names
+from coordinate.db.dialect import Engine, is_postgres
 from coordinate.db.knowledge import HEAD
 from tests.migrations.catalog import alembic, catalog, create_tables, fill, path_of, run, unchanged
 
@@ -91,6 +94,29 @@ def test_what_changes_no_schema_reads_no_rows(plain: Path, monkeypatch: pytest.M
     with pytest.raises(AssertionError):
         migrate.downgrade(str(plain), "0009")
     assert migrate.current(str(plain)).at_head
+
+
+def test_an_upgrade_that_cannot_begin_says_so_in_our_words(board_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody who keeps a file locked, a server that goes away: nothing is wrong with the program."""
+    migrate.downgrade(board_url, "0009")
+    connect = env._connect
+
+    def cut_off(ours: Engine) -> Any:
+        connection = connect(ours)
+        with suppress(psycopg.Error):
+            connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+        return connection
+
+    if is_postgres(board_url):
+        monkeypatch.setattr(env, "_connect", cut_off)
+        with pytest.raises(errors.Unreachable):
+            migrate.upgrade(board_url)
+        return
+    monkeypatch.setattr(env, "WAIT_SECONDS", 0.1)
+    with closing(sqlite3.connect(path_of(board_url))) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(errors.Busy):
+            migrate.upgrade(board_url)
 
 
 def test_several_version_rows_are_refused_and_not_touched(board_url: str) -> None:
