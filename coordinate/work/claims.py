@@ -133,7 +133,7 @@ def take_one(
     tx.run("task_unpark", task_id=task_id)
     row = tx.one("claim_task", task_id=task_id, lease_seconds=lease, agent=agent, session=session)
     if row is None:
-        refused = _why_not_claimable(tx, story.find(tx, task_id))
+        refused = _why_not_claimable(tx, story.find(tx, task_id), agent)
         refused.keeps_changes = taken_back  # an expiry that was met is written, whatever follows from it
         raise refused
     return row, taken_back
@@ -282,9 +282,12 @@ def _task_held(tx: Tx, row: Row) -> Task:
     return _task_of(row, [edge.depends_on_task_id for edge in edges])
 
 
-def _why_not_claimable(tx: Tx, row: Row) -> CoordinateError:
+def _why_not_claimable(tx: Tx, row: Row, agent: str) -> CoordinateError:
     if row.status == IN_PROGRESS:
-        return held_by(row)
+        refused = held_by(row)
+        if row.assigned_agent == agent:
+            refused.hint = f"you hold it already: go on with the handle {row.id}@{row.attempt}"
+        return refused
     if row.status != TODO:
         return wrong_state(row, "claim")
     if row.unmet_dependencies:

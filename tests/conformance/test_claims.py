@@ -227,6 +227,18 @@ def test_claim_by_id_ignores_the_role_and_says_who_holds_it_until_when(board: Co
         board.claim_task(task="TASK-1")
 
 
+def test_who_claims_what_they_hold_is_told_their_handle(board: Coordinator, board_url: str) -> None:
+    board.dispatch(title="T", role="worker")
+    board.release(handle=board.claim_next(role="worker"))
+    board.claim_next(role="worker")
+    with pytest.raises(Held) as caught, nothing_changes(board_url):
+        board.claim_task(task="TASK-1")
+    assert "TASK-1@2" in caught.value.hint
+    with pytest.raises(Held, match="alice holds TASK-1") as caught:
+        board.claim_task(task="TASK-1", agent="bob")
+    assert "@" not in caught.value.hint
+
+
 def test_claim_by_id_is_refused_where_the_task_is_not_waiting_to_be_done(board: Coordinator, board_url: str) -> None:
     board.dispatch(title="First", role="worker")
     board.dispatch(title="Waits", role="worker", depends_on=["TASK-1"])
