@@ -513,7 +513,7 @@ def open_worktree(
     `patterns` default to what the task declares; what is held for the task already goes over to the worktree, and is
     shared with nobody from then on. Every other open worktree, the session's own too, and every live scope of others
     is looked at: a conflict is an answer, and nothing is written. Raises `Held` when the task has an open worktree,
-    `InvalidState` when there is nothing to hold.
+    `InvalidState` when the caller does not hold it, `StaleClaim` when the handle's attempt is over.
     """
     agent = inputs.agent(agent)
     branch = inputs.line(branch, "branch", limit=inputs.TITLE_MAX)
@@ -530,7 +530,9 @@ def open_worktree(
     covered = list(dict.fromkeys([*wanted, *(each.resource for each in tx.all("leases_of_task", task_id=task_id))]))
     _take_back_late(tx, covered, project=project, caller=caller)
     row = story.find(tx, task_id, lock=True)
-    if row.assigned_agent != agent or row.project != project or (attempt is not None and row.attempt != attempt):
+    if attempt is not None and row.attempt != attempt:
+        raise claims.refusal(tx, task_id, attempt, agent, "open a worktree")
+    if row.assigned_agent != agent or row.project != project:
         raise InvalidState(
             f"{agent} does not hold {task_id}",
             hint="claim the task first",

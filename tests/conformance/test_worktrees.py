@@ -90,6 +90,14 @@ def test_one_open_worktree_for_each_task_by_its_holder_only(board: Coordinator, 
     open_one(board, claim)
 
 
+def test_a_handle_that_is_over_opens_none(board: Coordinator, claim: Claim, board_url: str) -> None:
+    """Also not for who holds the task anew: it is that handle that counts."""
+    board.release(handle=claim)
+    assert board.claim_next(role="worker").handle == "TASK-1@2"
+    with refused(board_url, StaleClaim, "TASK-1@1 is over"):
+        board.open_worktree(task=claim.handle, branch="b", root="/r")
+
+
 def test_without_scopes_it_holds_the_whole_repository(board: Coordinator) -> None:
     board.dispatch(title="T", role="worker")
     open_one(board, board.claim_next(role="worker"))
