@@ -56,11 +56,14 @@ def downgrade(call: Call, revision: str) -> None:
 
 @command("current", example="coordinate db current")
 def current(call: Call) -> None:
-    """Say where a board's schema stands, and what this program knows."""
-    from coordinate.db import migrate
+    """Say where a board's schema stands, and up to which revision this program knows it.
+
+    "window" is what `schema_window` says: the revision that set it, and the oldest that a writer must know.
+    """
+    from coordinate.db import knowledge, migrate
 
     standing = migrate.current(_target(call))
-    call.show({**as_json(standing), "at_head": standing.at_head})
+    call.show({**as_json(standing), "known": knowledge.HEAD, "at_head": standing.at_head})
 
 
 @command("check", example="coordinate db check --wait 60s")
@@ -96,10 +99,15 @@ def history(call: Call) -> None:
 @option("--down", is_flag=True, help="The way back; FROM:TO is needed.")
 def sql(call: Call, revisions: str, engine: str | None, down: bool) -> None:
     """Print the migrations as plain SQL, for a DBA to read and run; touches no database."""
+    from coordinate import errors
     from coordinate.db import migrate
     from coordinate.db.dialect import is_postgres
 
-    chosen = engine or ("postgresql" if is_postgres(config.locate(call.target()).target) else "sqlite")
+    try:
+        chosen = engine or ("postgresql" if is_postgres(config.locate(call.target()).target) else "sqlite")
+    except errors.NoBoard as error:
+        error.hint = "say for which engine: --engine postgresql, or sqlite"
+        raise
     call.show_text(migrate.sql(chosen, revisions, down=down), "sql")
 
 

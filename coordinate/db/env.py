@@ -263,7 +263,11 @@ def _print_sql(context: Any, verb: str) -> None:
     """The alembic command line prints this to stdout: SQL and nothing else."""
     engine = context.config.attributes.get("engine") or context.get_x_argument(as_dictionary=True).get("engine")
     if engine is None:
-        engine = "postgresql" if dialect.is_postgres(target_of(context)) else "sqlite"
+        try:
+            engine = "postgresql" if dialect.is_postgres(target_of(context)) else "sqlite"
+        except errors.NoBoard as error:
+            error.hint = "say for which engine: -x engine=postgresql, or sqlite"
+            raise
     context.configure(
         dialect_name=engine,
         dialect_opts={"paramstyle": "named"},  # a % in a statement is printed once

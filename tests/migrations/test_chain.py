@@ -17,6 +17,7 @@ from sqlalchemy.exc import DBAPIError
 import coordinate
 from coordinate.db import knowledge, migrate
 from coordinate.db.dialect import is_postgres
+from tests.doors.command import Command
 from tests.migrations.catalog import (
     CHECKOUT,
     FAILS,
@@ -221,6 +222,12 @@ def test_the_printed_sql_makes_the_same_schema_without_a_server_at_hand(
         fill(printed)
         run_script(printed, down.stdout)
         assert {kind: found for kind, found in catalog(printed).items() if found} == {}
+
+
+def test_without_a_board_at_hand_it_says_how_to_name_the_engine(tmp_path: Path) -> None:
+    refused = alembic("-c", str(CHECKOUT / "alembic.ini"), "upgrade", "head", "--sql", cwd=tmp_path, code=255)
+    assert "-x engine=postgresql" in refused.stdout + refused.stderr
+    assert "--engine postgresql" in Command("", tmp_path)("db", "sql").error["hint"]
 
 
 def test_the_installed_command_prints_the_same_sql_as_alembic(engine: str) -> None:
