@@ -80,7 +80,8 @@ def emit(
     """Log an event of any type: a learning, a warning, a milestone, for whoever follows the log.
 
     `message` is for people (2,000 characters), `payload` a JSON object, `ref` what it is about (a task, a path).
-    `ttl_seconds` is how long it is kept at least; None keeps it for ever. Raises `InvalidInput`.
+    `ttl_seconds` is how long it is kept at least; None keeps it for ever. Raises `InvalidInput`, also for a type of the
+    board's own events (`task.…`, `ask.…`).
     """
     event_type = inputs.name(event_type, "event_type")
     if event_type.startswith(OWN_EVENTS) and not isinstance(agent, inputs.Own):

@@ -169,7 +169,7 @@ def title(value: object) -> str:
 
 
 def note_type(value: object, allowed: tuple[str, ...] = NOTE_TYPES) -> str:
-    return one_of(value, "type", allowed)
+    return one_of(value, "note_type", allowed)
 
 
 def status(value: object) -> str:

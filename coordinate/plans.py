@@ -106,7 +106,7 @@ def order_of(tasks: Sequence[PlannedTask]) -> list[PlannedTask]:
 
 
 def lint_plan(tasks: Sequence[PlannedTask]) -> list[LintIssue]:
-    """What `order_of` would refuse, as errors, then warnings of what is allowed but hardly meant; 1,000 at most."""
+    """What `dispatch_plan` would refuse, as errors, then warnings of what is hardly meant; 1,000 at most."""
     errors = (LintIssue(_name_of(task), "error", message, task.line) for task, _, message in _faults(tasks))
     warnings = (LintIssue(_name_of(task), "warn", message, task.line) for task, message in _doubts(tasks))
     return list(islice(chain(errors, warnings), ISSUES_MAX))

@@ -17,7 +17,7 @@ from typing import Any
 import click
 from sqlalchemy import CheckConstraint, Column, ForeignKeyConstraint, Index, Table
 
-from coordinate import errors, records, service, states
+from coordinate import errors, plans, records, service, states
 from coordinate.cli.declared import GLOBAL_OPTIONS
 from coordinate.cli.root import LazyGroup, root
 from coordinate.db.portable import ENGINES
@@ -117,12 +117,14 @@ def commands() -> Iterator[tuple[str, str, click.Command]]:
 def _command(path: str, command: click.Command) -> str:
     text, _, example = re.sub(r"\n\n(\x08\n)?Example:\s*", "\0", inspect.cleandoc(command.help or "")).partition("\0")
     usage = " ".join([path, *command.collect_usage_pieces(click.Context(command))])
-    own = [param for param in command.params if isinstance(param, click.Option) and param.expose_value]
+    every = {_option(option, root) for option in root.params[-len(GLOBAL_OPTIONS) :]}
+    listed = [param for param in command.params if isinstance(param, click.Option) and not param.hidden]
+    own = [shown for param in listed if (shown := _option(param, command)) not in every]
     return _joined(
         f"### `{path}`",
         f"```\n{usage}\n```",
         text.replace("\x08\n", ""),
-        _table(("option", "meaning"), [_option(option, command) for option in own]) if own else "",
+        _table(("option", "meaning"), own) if own else "",
         f"Example: `{' '.join(example.split())}`" if example else "",
     )
 
@@ -170,8 +172,8 @@ CHAPTERS = {
     ),
     "Look into the inbox": ("show_ask", "list_asks", "urgent_asks", "attention_count"),
     "Events": (
-        *("emit", "list_events", "search_events", "next_events", "learnings", "wait_for", "ack", "tail_events"),
-        "prune",
+        *("emit", "list_events", "search_events", "next_events", "learnings", "wait_for", "ack", "rewind"),
+        *("tail_events", "prune"),
     ),
     "Agents and sessions": (
         *("register", "heartbeat", "set_doing", "end_session", "list_agents", "list_sessions", "lost", "tell_losses"),
@@ -185,7 +187,7 @@ CHAPTERS = {
         *("open_worktree", "set_worktree_state", "close_worktree", "adopt_worktree", "worktree_of", "list_worktrees"),
         *("counter_next", "mark_applied", "applied", "sweep"),
     ),
-    "The board itself": ("using", "acting", "adopt", "probe", "close"),
+    "The board itself": ("using", "acting", "adopt", "probe", "examine", "repair", "close"),
 }
 
 
@@ -200,8 +202,8 @@ def python_page() -> str:
         "`coordinate.connect` opens a board; the `Coordinator` it gives has every operation below. Arguments are given"
         " by name. `agent` and `session` are filled in from the connection where they are left out. A handle is a text"
         " (`TASK-12@3`) or the `Claim` itself. Times are aware datetimes; naive ones are refused. Any operation may"
-        " raise `InvalidInput` for a value that may not come in, and `Busy` or `Unreachable` when the database does"
-        " not answer; see [errors](errors.md).",
+        " raise `InvalidInput` for a value that may not come in, `NotFound` for a task, an ask or a session that is not"
+        " there, and `Busy` or `Unreachable` when the database does not answer; see [errors](errors.md).",
         "Each operation is one transaction. A Coordinator may be shared by threads and used after a fork.",
         "## Open a board",
         *(_operation(function) for function in (service.connect, service.adopt)),
@@ -209,6 +211,10 @@ def python_page() -> str:
             _joined(f"## {chapter}", *(_operation(getattr(Coordinator, name)) for name in names))
             for chapter, names in chapters.items()
         ),
+        "## Plans",
+        "`from coordinate import plans`: a plan file becomes what `dispatch_plan` takes.",
+        *(_operation(function) for function in (plans.parse_plan, plans.lint_plan)),
+        _record(plans.PlannedTask),
         "## What comes back",
         "Frozen records. `coordinate.records.as_json` makes plain JSON values of any of them.",
         *(_record(kind) for kind in kinds),

@@ -343,12 +343,12 @@ class Coordinator:
         """Take the next ready task of a role: the lowest (priority, created_at, number). None when there is none.
 
         Ready means TODO, no unmet dependency, `not_before` passed, and no declared scope held by another: task and
-        scopes are taken in one transaction. `project` restricts the search; absent, all projects count. The lease
-        lasts `lease_seconds` (1 to 604,800; default the project's setting, else 900) and
-        must be renewed by working (`log_progress`, `extend_lease`) or it may be taken. Show the claim's `handle` with
-        every later verb. `wait` (seconds, at most 86,400) returns the moment one becomes ready, or None after that
-        long. Any number of agents may call this at once: each gets a different task, and nobody fails for another's
-        sake.
+        scopes are taken in one transaction. `project` restricts the search; absent, all projects count.
+        `respect_dependencies=False` takes also what waits for other tasks. The lease lasts `lease_seconds` (1 to
+        604,800; default the project's setting, else 900) and must be renewed by working (`log_progress`,
+        `extend_lease`) or it may be taken. Show the claim's `handle` with every later verb. `wait` (seconds, at most
+        86,400) returns the moment one becomes ready, or None after that long. Any number of agents may call this at
+        once: each gets a different task, and nobody fails for another's sake.
         """
         found = self._until(
             lambda: self.claim_batch(
@@ -426,8 +426,9 @@ class Coordinator:
         acknowledges all that was delivered before, for a loop that has finished with its last batch; its first call
         leaves that away, for what an earlier run was handed may be unfinished. `delivered` is how far this batch goes.
         `from_start` lets a *new* consumer begin with the oldest event. `not_by` leaves out one agent's own events.
-        Events pruned before the consumer read them come back as `gap`, never as silence. `wait` (seconds) returns as
-        soon as there is one. Two processes under one consumer name get the same events.
+        Events pruned before the consumer read them come back as `gap`, never as silence. `limit` is at most 500;
+        `wait` (seconds, at most 86,400) returns as soon as there is one. Two processes under one consumer name get the
+        same events.
         """
         deadline = time.monotonic() + inputs.seconds(wait, "wait", most=inputs.WAIT_SECONDS_MAX)
         if wait:
@@ -741,7 +742,8 @@ class Coordinator:
     def heartbeat(self, *, session: str | None = None) -> Session:
         """Give a sign of life and nothing else; renews what has less than half of its time left.
 
-        It is no call: what the session says to be doing is not shown any longer for it.
+        It is no call: what the session says to be doing is not shown any longer for it. Raises `NotFound` where no
+        session is shown, `InvalidState` for one that was ended.
         """
         _, alive = self._caller(None, session)
         return self._perform_only(lambda tx: agents.heartbeat(tx, session=alive), writes=True)

@@ -31,9 +31,9 @@ def register(
 ) -> Session:
     """Begin a session of an agent, and make the agent if it is new; show the answer's `id` with every later call.
 
-    Without a `name` a fresh one is generated that nobody has. The session counts as stale after `ttl_seconds` (10 to
-    604,800) without a call; the sweep then ends what it holds. Two registrations of one name are two sessions. What
-    others say from now on waits for it (`learnings`).
+    Without a `name` a fresh one is generated that nobody has; `kind` is agent or human. The session counts as stale
+    after `ttl_seconds` (10 to 604,800) without a call; the sweep then ends what it holds. Two registrations of one name
+    are two sessions. What others say from now on waits for it (`learnings`).
     """
     kind = inputs.one_of(kind, "kind", ("agent", "human"))
     role = None if role is None else inputs.name(role, "role")

@@ -84,9 +84,9 @@ def renew_leases(
 ) -> list[Lease]:
     """Renew scopes by their fences, each to its own length (or `ttl_seconds`) from now; all or none.
 
-    Never to less, and never one that is past: `StaleClaim` says which was lost. `Held` when one is another's. What a
-    held task or an open worktree keeps lasts as long as that, and comes back as it is: renew the hold. Locks are
-    renewed by `renew_lock`.
+    Never to less, and never one that is past: `StaleClaim` says which was lost. `Held` when one is another's,
+    `NotFound` when it never was. What a held task or an open worktree keeps lasts as long as that, and comes back as it
+    is: renew the hold. Locks are renewed by `renew_lock`.
     """
     agent = inputs.agent(agent)
     ttl = None if ttl_seconds is None else inputs.lease_seconds(ttl_seconds, "ttl_seconds")
@@ -118,7 +118,7 @@ def release_leases(
     Without any of the three it is refused, and so is `every` beside another: it never means everything by accident.
     Scopes of a held task or an open worktree end with that: `every` leaves them, and naming one raises `InvalidState`.
     Releasing what is released already changes nothing. Locks are given back by `release_lock`. Raises `Held` when a
-    fence is another's.
+    fence is another's, `NotFound` when it never was, and for a pattern or `every` where no session is shown.
     """
     agent, project = inputs.agent(agent), inputs.name(project, "project")
     every, shown = inputs.flag(every, "every"), shown_fences(fences)

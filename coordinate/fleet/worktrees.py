@@ -22,7 +22,10 @@ KEY_MAX = 200
 
 
 def set_worktree_state(tx: Tx, *, task: str, state: str, agent: str = "") -> Worktree:
-    """Say where the changes of an open worktree stand: open, gating, integrating, conflict or replaying."""
+    """Say where the changes of an open worktree stand: open, gating, integrating, conflict or replaying.
+
+    Raises `NotFound` where none is open, `Held` when it is another agent's.
+    """
     agent = inputs.agent(agent)
     allowed = tuple(each for each in WORKTREE_STATES if each not in WORKTREE_CLOSED)
     state = inputs.one_of(state, "state", allowed)
@@ -52,8 +55,8 @@ def close_worktree(
     While its task is held, what the task declares, or held before the worktree was opened, lasts until that hold ends.
     `unsaved` says what would be lost (uncommitted or unmerged work), as the caller found by looking at the worktree of
     the id `looked_at` (0: none was open); then it is refused as `UnsavedWork` unless `force`, which is recorded. Only
-    its agent may close it, unless `force`. Raises `InvalidState` when another worktree is open now than was looked at,
-    and while its agent holds something else that overlaps what goes back to the task's hold.
+    its agent may close it (`Held`), unless `force`. Raises `NotFound` where none is open, `InvalidState` when another
+    is open now than was looked at, and while its agent holds something else that overlaps what goes back to the hold.
     """
     agent = inputs.agent(agent)
     reason = inputs.text(reason, "reason", limit=inputs.REASON_MAX)
@@ -105,7 +108,8 @@ def adopt_worktree(
     """Go on in a worktree that another agent left open; its scopes become the caller's.
 
     Refused as `UnsavedWork` while it holds uncommitted work, unless `force`; as `InvalidState` when another is open now
-    than that of the id `looked_at` (0: none was), and while its agent holds something else that overlaps its scopes.
+    than that of the id `looked_at` (0: none was), and while its agent holds something else that overlaps its scopes;
+    as `NotFound` where none is open.
     """
     agent, force = inputs.agent(agent), inputs.flag(force, "force")
     unsaved = inputs.text(unsaved, "unsaved", limit=inputs.REASON_MAX)

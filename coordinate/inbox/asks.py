@@ -437,7 +437,8 @@ def list_asks(
     and milestones, that nobody has dismissed, without the same. `unhandled`: what humans have finished with and agents
     have not. `snoozed`: what sleeps. `query`: whose words, or whose responses' words, hold a text; it is literal and
     case-folded. Only one of these five at a time, without `state`, and `before` with `told` alone, else `InvalidInput`.
-    The agents' own `context` is left out: `show_ask` has it.
+    `state` is open, answered or closed, `kind` question, note or done. The agents' own `context` is left out:
+    `show_ask` has it.
     """
     named = {
         "attention": inputs.flag(attention, "attention"),

@@ -388,7 +388,10 @@ def _announce(tx: Tx, row: Row) -> None:
 
 
 def comment(tx: Tx, *, task: str, text: str, note_type: str = "COMMENT", agent: str = "") -> Note:
-    """Write a note on any task, held or not, by anyone; it renews nothing. At most 10,000 characters."""
+    """Write a note on any task, held or not, by anyone; it renews nothing. At most 10,000 characters.
+
+    `note_type` is COMMENT, DECISION, REVIEW or ERROR.
+    """
     task_id, agent = inputs.task_id(task), inputs.agent(agent)
     content = inputs.text(text, "text", limit=inputs.NOTE_MAX, blank=False)
     note_type = inputs.note_type(note_type, ("COMMENT", "DECISION", "REVIEW", "ERROR"))
