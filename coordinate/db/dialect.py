@@ -39,6 +39,8 @@ POSTGRES_PREFIXES = ("postgresql://", "postgres://", "postgresql+psycopg://")
 _ADDRESS = r"[A-Za-z][A-Za-z0-9+.:-]+:/|[Jj][Dd][Bb][Cc]:"
 _KEYWORDS = r"\s*(host|hostaddr|port|dbname|user|password|passfile|service|sslmode)\s*="
 SQLITE_LEAST = (3, 35, 0)
+# The board, its log, the memory that goes with it; a journal, or one to spare.
+FILES_OF_A_CONNECTION = 4
 POSTGRES_LEAST = 140000
 
 
@@ -482,16 +484,7 @@ class SQLite:
                     errors.NotABoard(f"{self.path} is damaged: {error}", hint="restore a backup"), again=False
                 )
             case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
-                if spent := _files_spent():
-                    return Interrupted(
-                        errors.Unreachable(f"{self.path} cannot be opened: {spent}", hint="try again"), again=False
-                    )
-                return Interrupted(
-                    errors.PermissionDenied(
-                        f"{self.path} cannot be opened", hint="check that the folder is there and may be written"
-                    ),
-                    again=False,
-                )
+                return Interrupted(self._not_opened(), again=False)
             case sqlite3.SQLITE_FULL | sqlite3.SQLITE_IOERR:
                 return Interrupted(
                     errors.Unreachable(f"the disk refuses {self.path}: {error}", hint="free some space"), again=False
@@ -501,6 +494,21 @@ class SQLite:
             case sqlite3.SQLITE_ERROR if re.search(_ABSENT, str(error)):
                 return Interrupted(_lacks(str(self.path), str(error)), again=False)
         return None
+
+    def _not_opened(self) -> errors.CoordinateError:
+        """SQLite says only that it could not open a file, which is also so where a process may open no more."""
+        opened: list[int] = []
+        try:
+            opened.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(FILES_OF_A_CONNECTION))
+        except OSError as error:
+            said = f"{self.path} cannot be opened: {error.strerror}"
+            return errors.Unreachable(said, hint="let the process open more files, or close some; then try again")
+        finally:
+            for each in opened:
+                os.close(each)
+        return errors.PermissionDenied(
+            f"{self.path} cannot be opened", hint="check that the folder is there and may be written"
+        )
 
     def _not_ours_to_write(self) -> Path:
         """What of a board this user may not write: the log may be another's, who came first."""
@@ -541,21 +549,6 @@ class SQLite:
 
     def after_fork(self) -> None:
         self.gate.forget()
-
-
-def _files_spent() -> str:
-    """What the system says where this process, or all together, have no room for the files of one more connection:
-    SQLite says only that it could not open one."""
-    opened: list[int] = []
-    try:
-        for _ in range(4):
-            opened.append(os.open(os.devnull, os.O_RDONLY))
-    except OSError as error:
-        return error.strerror or str(error)
-    finally:
-        for each in opened:
-            os.close(each)
-    return ""
 
 
 def _lacks(where: str, said: str) -> errors.NotABoard:
