@@ -163,7 +163,9 @@ async def _hear(incoming: Any, heard: Any, told: Any, unanswered: set[RequestId]
             if isinstance(each.message, JSONRPCRequest):
                 unanswered.add(each.message.id)
             elif isinstance(each.message, JSONRPCNotification) and each.message.method == "notifications/cancelled":
-                unanswered.discard((each.message.params or {}).get("requestId", ""))
+                number = (each.message.params or {}).get("requestId")
+                if isinstance(number, int | str):
+                    unanswered.discard(number)
             await heard.send(each)
         calls.feed.stop()
         with anyio.move_on_after(LAST_WORDS_SECONDS):

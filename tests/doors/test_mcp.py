@@ -605,6 +605,19 @@ def test_a_line_that_is_no_message_is_answered(board: Coordinator, command: Comm
 
 
 @ON_A_FILE
+def test_a_cancellation_that_names_no_call_ends_nothing(board: Coordinator, command: Command) -> None:
+    client = Raw(command, "--agent", "bob")
+    client.say(*HELLO)
+    client.hear()
+    for params in ({"requestId": [1]}, {"requestId": {}}, {"requestId": None}, {"requestId": 1.5}, {}, [], None):
+        client.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+    client.say(call(9, "list_my_tasks"))
+    assert client.hear()["id"] == 9
+    client.end()
+    assert client.process.returncode == 0
+
+
+@ON_A_FILE
 def test_who_has_said_all_is_still_answered(board: Coordinator, command: Command) -> None:
     """As by a pipe, where stdin ends with the last question; what was done is told, and a wait is over."""
     asked = [*HELLO, *(call(number, "list_my_tasks") for number in range(2, 9))]
