@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ class Command:
             capture_output=True,
             cwd=self.folder,
             env={**self.environment, **environment},
-            timeout=60,
+            timeout=180,
             check=False,
         )
         return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
@@ -68,3 +69,12 @@ class Command:
         return subprocess.Popen(
             [*shell, *COORDINATE, *arguments], text=True, cwd=self.folder, env=self.environment, **(pipes | options)
         )
+
+
+def has_its_board(started: subprocess.Popen[str]) -> bool:
+    """Whether a command that was started is at work: it has opened its file, or is connected to its server."""
+    opened = []
+    for each in Path(f"/proc/{started.pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            opened.append(str(each.readlink()))
+    return any(name.startswith("socket:") or name.endswith("board.db") for name in opened)

@@ -15,7 +15,7 @@ import pytest
 
 import coordinate
 from tests.clock import age
-from tests.doors.command import Answer, Command
+from tests.doors.command import Answer, Command, has_its_board
 from tests.doors.test_cli_running import lives, until
 
 SESSION_KEYS = {
@@ -381,12 +381,14 @@ def test_a_lock_nests_in_a_session_and_not_without_one(call: Command) -> None:
 
 def test_lock_run_holds_renews_and_gives_back(call: Command, bob: Command) -> None:
     script = "echo $COORDINATE_FENCE; echo err >&2; while [ ! -e finish ]; do sleep 0.1; done; exit 7"
-    running = call.started("lock", "run", "integrate", "--ttl", "2", "--", "sh", "-c", script)
-    until(lambda: bob("lock", "list").json)
-    time.sleep(2.2)
+    running = call.started("lock", "run", "integrate", "--ttl", "6", "--", "sh", "-c", script)
+    with coordinate.connect(call.url) as board:
+        until(board.list_leases)
+        (first,) = board.list_leases()
+        until(lambda: board.list_leases()[0].expires_at > first.expires_at)
     assert bob("lock", "acquire", "integrate").status == 3
     (call.folder / "finish").touch()
-    out, err = running.communicate(timeout=30)
+    out, err = running.communicate(timeout=60)
     (before,) = call("lock", "list", "--ended").json
     assert (running.returncode, out, err) == (7, f"{before['fence']}\n", "err\n")
     assert before["release_reason"] == "released"
@@ -404,7 +406,7 @@ def test_lock_run_hands_signals_on_and_gives_the_lock_back(call: Command, number
     running = call.started("lock", "run", "integrate", "--", "sh", "-c", script)
     until((call.folder / "started").exists)
     running.send_signal(number)
-    running.communicate(timeout=30)
+    running.communicate(timeout=60)
     assert running.returncode == {signal.SIGTERM: 11, signal.SIGINT: 12, signal.SIGHUP: 13}[number]
     assert call("lock", "list").json == []
 
@@ -423,7 +425,7 @@ def test_a_signal_after_the_command_does_not_keep_the_lock(sqlite_template: Path
         time.sleep(0.2)
         running.send_signal(signal.SIGTERM)
         time.sleep(0.1)
-    running.communicate(timeout=30)
+    running.communicate(timeout=60)
     assert (running.returncode, call("lock", "list").json) == (0, [])
 
 
@@ -433,7 +435,7 @@ def test_lock_run_stops_its_command_when_the_lock_is_lost(call: Command, bob: Co
     until((call.folder / "started").exists)
     age(call.url, 10)
     assert bob("lock", "acquire", "integrate").status == 0
-    _, err = running.communicate(timeout=30)
+    _, err = running.communicate(timeout=60)
     assert (running.returncode, json.loads(err.splitlines()[-1])["code"]) == (4, "stale_claim")
     assert (call.folder / "stopped").exists()
     assert [lock["agent"] for lock in call("lock", "list").json] == ["bob"]
@@ -444,7 +446,7 @@ def test_lock_run_says_that_the_lock_was_lost_before_its_command_ended(call: Com
     until((call.folder / "started").exists)
     age(call.url, 100)
     assert bob("lock", "acquire", "integrate").status == 0
-    _, err = running.communicate(timeout=30)
+    _, err = running.communicate(timeout=60)
     assert (running.returncode, json.loads(err)["code"]) == (4, "stale_claim")
 
 
@@ -472,7 +474,7 @@ def test_a_session_of_short_time_lives_while_what_it_holds_for_long_is_kept(call
             finally:
                 (call.folder / "finish").touch()
                 for child in running:
-                    child.communicate(timeout=30)
+                    child.communicate(timeout=60)
     assert [child.returncode for child in running] == [0, 0]
 
 
@@ -552,9 +554,9 @@ def test_each_session_has_its_own_learnings_and_every_claim_takes_the_flag(call:
 def test_an_acquire_that_is_interrupted_while_it_waits_holds_nothing(call: Command, bob: Command) -> None:
     bob("lock", "acquire", "integrate", "--ttl", "1h")
     waiting = call.started("lock", "acquire", "integrate", "--wait", "60")
-    time.sleep(1.5)
+    until(lambda: has_its_board(waiting))
     waiting.send_signal(signal.SIGTERM)
-    out, err = waiting.communicate(timeout=10)
+    out, err = waiting.communicate(timeout=60)
     assert (waiting.returncode, out, err) == (143, "", "")
     assert [lock["agent"] for lock in call("lock", "list").json] == ["bob"]
 

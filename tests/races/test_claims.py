@@ -99,7 +99,7 @@ def test_50_processes_finish_2000_tasks_each_once_and_all_are_served(board_url: 
     with arena.setting_up(board_url) as c:
         arena.dispatch_many(c, 2000)
     began = time.monotonic()
-    tallies = arena.run([worker(board_url, number) for number in range(50)], seconds=120)
+    tallies = arena.run([worker(board_url, number) for number in range(50)])
     report(record_property, tallies, time.monotonic() - began)
     assert_each_done_once(board_url, 2000, tallies)
     assert all(tally.held for tally in tallies), "somebody was never served"
@@ -171,7 +171,7 @@ def test_every_task_is_done_once_although_every_fifth_of_50_processes_is_killed(
         for number in range(50)
     ]
     began = time.monotonic()
-    answers = arena.run(bodies, seconds=120)
+    answers = arena.run(bodies)
     killed = [number for number, answer in enumerate(answers) if answer == KILLED]
     assert killed == list(range(0, 50, 5))
     tallies = [answer for answer in answers if answer != KILLED]
@@ -325,7 +325,7 @@ def play_pause(url: str, weakness: Weakness | None = None) -> None:
         def pausing(self: Tx, name: str, /, **params: Any) -> Any:
             if name == "claim_at_once":
                 looked.set()
-                claimed.wait(0.7 if weakness is None or not is_postgres(url) else 10)
+                claimed.wait(arena.PATIENCE_SECONDS if is_postgres(url) else 0.7)
             return ask(self, name, **params)
 
         Tx.all = pausing  # type: ignore[method-assign]
@@ -335,7 +335,7 @@ def play_pause(url: str, weakness: Weakness | None = None) -> None:
 
     def quick(go: Go) -> str | None:
         with coordinate.connect(url, agent="quick") as c:
-            assert looked.wait(10)
+            assert looked.wait(arena.PATIENCE_SECONDS)
             claim = c.claim_next(role="worker")
             claimed.set()
             return claim and claim.handle

@@ -198,7 +198,7 @@ def test_one_that_dies_or_stops_at_the_gate_stops_nobody(sqlite_board: str, wher
             time.sleep(0.2)
             os.kill(victims_pid.value, signal.SIGCONT)
 
-    answers = arena.run([victim, *[other] * 4, rescuer], seconds=60)
+    answers = arena.run([victim, *[other] * 4, rescuer])
     assert answers[0] == (KILLED if end == signal.SIGKILL else None)
     assert arena.rows(sqlite_board, "SELECT count(*) FROM events WHERE event_type = 'came'") == [(12,)]
 
@@ -280,7 +280,7 @@ def test_a_forked_child_holds_no_place_of_its_parents(sqlite_board: str, monkeyp
         go()
         gate = Gate(Path(sqlite_board))
         assert gate.enter()
-        until = time.monotonic() + 20
+        until = time.monotonic() + arena.PATIENCE_SECONDS
         while not gate.wait(0.1):
             assert time.monotonic() < until, "the child still holds its parent's place"
         gate.close()

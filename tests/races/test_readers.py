@@ -33,7 +33,7 @@ def own_transaction(url: str) -> Iterator[Any]:
         with psycopg.connect(url) as connection:
             yield connection
         return
-    with closing(sqlite3.connect(url, isolation_level=None, timeout=30)) as lite:
+    with closing(sqlite3.connect(url, isolation_level=None, timeout=120)) as lite:
         lite.execute("BEGIN IMMEDIATE")
         try:
             yield lite
@@ -133,11 +133,11 @@ def play_notes(path: str, notes: int, weakness: Weakness | None = None) -> int:
             waited = c.claim_next(role="nobody", wait=0.1)
             assert waited is None
             reading.set()
-            assert written.wait(80)
+            assert written.wait(160)
             assert next(page)
 
     def write(go: Go) -> int:
-        assert reading.wait(10)
+        assert reading.wait(arena.PATIENCE_SECONDS)
         with coordinate.connect(path, agent="writer") as c:
             for start in range(0, notes, 200):
                 with own_transaction(path) as connection:
@@ -206,14 +206,15 @@ def test_an_event_that_commits_late_is_read_all_the_same(board_url: str) -> None
             b_read.wait(0.5 if not is_postgres(board_url) else 10)
 
     def b(go: Go) -> list[str]:
-        assert a_wrote.wait(10)
+        assert a_wrote.wait(arena.PATIENCE_SECONDS)
         with coordinate.connect(board_url, agent="b") as c:
             c.emit(event_type="test", message="from b")
             first = c.next_events(consumer="reader", from_start=True)
             b_read.set()
-            read = list(first.events)
-            for _ in range(20):
+            read, until = list(first.events), time.monotonic() + arena.PATIENCE_SECONDS
+            while len(read) < 2 and time.monotonic() < until:
                 read += c.next_events(consumer="reader", acknowledge=True, wait=0.2).events
+            read += c.next_events(consumer="reader", acknowledge=True, wait=0.2).events
             assert [event.id for event in read] == sorted(event.id or 0 for event in read)
             return [event.message for event in read]
 
@@ -222,7 +223,7 @@ def test_an_event_that_commits_late_is_read_all_the_same(board_url: str) -> None
 
 
 def play_feed(
-    url: str, weakness: Weakness | None = None, *, writers: int = 20, each: int = 30, patience: float = 60
+    url: str, weakness: Weakness | None = None, *, writers: int = 20, each: int = 30, patience: float = 120
 ) -> None:
     """Writers with random pauses inside their transactions, some rolled back; three readers at the same time."""
     pause = 0.01 if is_postgres(url) else 0.001

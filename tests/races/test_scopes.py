@@ -7,8 +7,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from pathlib import Path
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import psycopg
@@ -89,7 +88,7 @@ def contest(url: str, games: list[tuple[list[str], ...]], rounds: int, weakness:
         for script, patterns in zip(scripts, sets, strict=True):
             script.append(patterns)
     bodies = [claimer(url, number, script) for number, script in enumerate(scripts)]
-    for number, answers in enumerate(zip(*arena.run(bodies, weakness=weakness, seconds=180), strict=True)):
+    for number, answers in enumerate(zip(*arena.run(bodies, weakness=weakness), strict=True)):
         winners = [fences for fences in answers if fences]
         assert len(winners) == 1, f"round {number}: {len(winners)} of {len(answers)} were granted"
 
@@ -126,7 +125,7 @@ def worker(url: str, number: int) -> Callable[[Go], list[tuple[str, tuple[str, .
                 if claim is None:
                     if c.stats().by_status.keys() <= {"DONE"}:
                         return held
-                    assert time.monotonic() - idle_since < 30, "something is never handed out"
+                    assert time.monotonic() - idle_since < arena.PATIENCE_SECONDS, "something is never handed out"
                     time.sleep(0.01)
                     continue
                 got = time.monotonic()
@@ -145,7 +144,7 @@ def test_no_two_holders_overlap_and_no_task_is_lost(board_url: str) -> None:
     with arena.setting_up(board_url) as c:
         for number in range(160):
             c.dispatch(title="T", role="worker", scopes=choices[number % len(choices)])
-    tallies = arena.run([worker(board_url, number) for number in range(8)], seconds=120)
+    tallies = arena.run([worker(board_url, number) for number in range(8)])
     assert arena.rows(board_url, "SELECT status, count(*) FROM tasks GROUP BY status") == [("DONE", 160)]
     held = [(each, number) for number, tally in enumerate(tallies) for each in tally]
     for ((_, ours, since, until), a), ((_, theirs, begun, ended), b) in itertools.combinations(held, 2):
@@ -199,7 +198,7 @@ def test_no_task_stays_aside_on_a_lease_that_is_over(board_url: str, end: str) -
                 go()
         return wrong
 
-    assert arena.run([holder, claimer], seconds=120)[1] == []
+    assert arena.run([holder, claimer])[1] == []
     arena.assert_sound(board_url)
 
 
@@ -392,7 +391,7 @@ def share(url: str, games: list[Shared], weakness: Weakness | None = None) -> No
 
         return live
 
-    first, second = arena.run([player(0), player(1)], weakness=weakness, seconds=120)
+    first, second = arena.run([player(0), player(1)], weakness=weakness)
     for (_, deeds, allowed), (one, stands), (another, _) in zip(games, first, second, strict=True):
         assert (one, another, stands) in allowed, f"{deeds}: {one}, {another}, then held {stands} deep"
 
@@ -448,26 +447,28 @@ def test_sixteen_processes_that_make_a_board_and_use_the_fleet_all_succeed(
     engine: str, request: pytest.FixtureRequest
 ) -> None:
     """Statement 15: nothing is lost, no number is given twice."""
-    for number in range(30 if engine == "sqlite" else 5):
+    with ExitStack() as stack:
         if engine == "sqlite":
-            url = str(Path(request.getfixturevalue("tmp_path")) / f"fresh-{number}" / "board.db")
-            answers = first_calls(url)
+            urls = [str(request.getfixturevalue("tmp_path") / f"fresh-{number}" / "board.db") for number in range(30)]
         else:
-            with request.getfixturevalue("postgres").schema() as url:
-                answers = first_calls(url)
-        assert len({session for session, _ in answers}) == 16
-        assert sorted(number for _, number in answers) == list(range(1, 17))
+            urls = [stack.enter_context(request.getfixturevalue("postgres").schema()) for _ in range(5)]
+        for answers in zip(*first_calls(urls), strict=True):
+            assert len({session for session, _ in answers}) == 16
+            assert sorted(number for _, number in answers) == list(range(1, 17))
 
 
-def first_calls(url: str) -> list[tuple[str, int]]:
-    def live(go: Go) -> tuple[str, int]:
-        go()
-        with coordinate.connect(url, agent="alice", create=True) as c:
-            session = c.register(name="alice").id
-            assert session in [each.id for each in c.list_sessions()]
-            return session, c.counter_next(kind="adr")[0]
+def first_calls(urls: Sequence[str]) -> list[list[tuple[str, int]]]:
+    def live(go: Go) -> list[tuple[str, int]]:
+        made = []
+        for url in urls:
+            go()
+            with coordinate.connect(url, agent="alice", create=True) as c:
+                session = c.register(name="alice").id
+                assert session in [each.id for each in c.list_sessions()]
+                made.append((session, c.counter_next(kind="adr")[0]))
+        return made
 
-    return arena.run([live] * 16)
+    return arena.run([live] * 16, seconds=180 + 20 * len(urls))
 
 
 # --- a task and its scopes are one ------------------------------------------------------------------------------------
@@ -517,7 +518,7 @@ def late_and_taker(url: str, rounds: int, weakness: Weakness | None = None) -> N
                 go()
         return granted
 
-    renewed, granted = arena.run([holder, taker], weakness=weakness, seconds=120)
+    renewed, granted = arena.run([holder, taker], weakness=weakness)
     assert [a != b for a, b in zip(renewed, granted, strict=True)] == [True] * rounds
     arena.assert_sound(url)
 
@@ -564,7 +565,7 @@ def test_of_two_worktrees_that_overlap_one_is_opened(board_url: str) -> None:
 
         return live
 
-    first, second = arena.run([opener(0), opener(1)], seconds=120)
+    first, second = arena.run([opener(0), opener(1)])
     assert [a != b for a, b in zip(first, second, strict=True)] == [True] * (2 * rounds)
 
 
@@ -606,7 +607,7 @@ def test_releasing_a_scope_and_claiming_what_waits_for_it_never_wait_for_each_ot
         return live
 
     before = arena.rows(postgres_board, DEADLOCKS)
-    arena.run([holder, claimer(0), claimer(1)], seconds=120)
+    arena.run([holder, claimer(0), claimer(1)])
     assert arena.rows(postgres_board, DEADLOCKS) == before
     arena.assert_sound(postgres_board)
 
