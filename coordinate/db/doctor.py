@@ -269,6 +269,9 @@ def _file(target: str, facts: dict[str, Any], *, deep: bool, repair: bool) -> It
         )
         yield from _log(path, facts, connection, repair=repair)
         yield from _file_rights(path)
+        if (links := path.stat().st_nlink) > 1:
+            said = f"{path} is one of {links} names of a file, and SQLite keeps a log beside each: two boards"
+            yield _warning("names", said, "write by one name alone; coordinate db backup makes a copy")
         yield from _clock_of_rows(connection)
         if deep:
             try:

@@ -85,8 +85,8 @@ def _begin(engine: dialect.SQLite, connection: Any, copy: Path) -> None:
         if "text encoding" in str(error):
             raise errors.InvalidState(
                 "the backup stores its text in another encoding than the file that it shall fill",
-                hint="stop the agents, keep what is there, put a copy of the backup in its place;"
-                " then coordinate db restore --settle --yes",
+                hint="stop the agents, keep what is there, with its -wal and -shm, elsewhere; put a copy of the backup in"
+                " its place; then coordinate db restore --settle --yes",
             ) from None
         raise _in_our_words(engine, error) from None
 

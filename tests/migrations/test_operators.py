@@ -439,6 +439,7 @@ def test_what_a_file_alone_can_suffer_from_is_found(board_file: Path) -> None:
     """MV-03: values that SQLite took and that nobody else would."""
     url = str(board_file)
     board_file.chmod(0o666)
+    board_file.with_name("another.db").hardlink_to(board_file)
     run(
         url,
         "UPDATE tasks SET lease_seconds = 'abc', created_at = '2030-01-01' WHERE id = 'TASK-1'",
@@ -449,7 +450,7 @@ def test_what_a_file_alone_can_suffer_from_is_found(board_file: Path) -> None:
         "DELETE FROM tasks WHERE id = 'TASK-2'",
     )
     found = examined(url, deep=True)
-    assert set(found) == {"rights", "clock", "values"}, "a broken rule of a table is no damage of the file"
+    assert set(found) == {"rights", "names", "clock", "values"}, "a broken rule of a table is no damage of the file"
     (told,) = [said for said in found["values"].found if said.startswith("task_dependencies") and "met" in said]
     assert told.endswith("is neither 0 nor 1")
     values = str(found["values"].found)
