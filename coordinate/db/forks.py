@@ -41,20 +41,21 @@ class _Fork:
         self._handlers: dict[int, Callable[..., Any]] = {}
 
     def before(self) -> None:
-        self.came.clear()
-        if self.watchers:
-            self._put_signals_off()
-            if not self._forked:
-                # Called without a step of Python's, and behind the hooks that others had by now: in one of these the
-                # handler would run in vain.
-                interrupt = partial(self.came.sort, key=_thread.interrupt_main)
-                os.register_at_fork(after_in_parent=interrupt, after_in_child=interrupt)
-                self._forked = True
-            self._turn.acquire()
-            self._thread = threading.get_ident()
-            self._told[:] = self._all()
-            for watcher in self._told:
-                watcher.before_fork()
+        """Also where nobody is to be told: the first may come meanwhile."""
+        if not self._handlers:  # else one waits for the fork of the main thread to be over
+            self.came.clear()
+        self._put_signals_off()
+        if not self._forked:
+            # Called without a step of Python's, and behind the hooks that others had by now: in one of these the
+            # handler would run in vain.
+            interrupt = partial(self.came.sort, key=_thread.interrupt_main)
+            os.register_at_fork(after_in_parent=interrupt, after_in_child=interrupt)
+            self._forked = True
+        self._turn.acquire()
+        self._thread = threading.get_ident()
+        self._told[:] = self._all()
+        for watcher in self._told:
+            watcher.before_fork()
 
     def _all(self) -> list[Watcher]:
         while True:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
+import subprocess
 import sys
 import threading
 import time
@@ -382,6 +383,59 @@ def test_a_fork_tells_all_also_when_others_come_meanwhile(sqlite_board: str) -> 
 def test_a_fork_that_does_not_mind_who_comes_is_noticed(sqlite_board: str, guard: str, instead: Any) -> None:
     with pytest.raises(AssertionError):
         play_a_board_that_comes_at_a_fork(sqlite_board, lambda: setattr(forks._Fork, guard, instead))
+
+
+FIRST = """
+import os, sys, threading, warnings
+warnings.simplefilter("ignore")
+came = []
+coming = threading.Thread(target=lambda: came.append(coordinate.connect(sys.argv[1])))
+os.register_at_fork(before=lambda: [coming.start(), coming.join(float(sys.argv[2]))])  # it runs after what comes later
+import coordinate
+from coordinate.db import forks
+exec(sys.argv[3])
+if (child := os.fork()) == 0:
+    os._exit(len(came))
+coming.join()
+came[0].stats()
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def open_with_a_fork(url: str, seconds: float, weakness: str = "") -> int:
+    """How many boards went through a fork, of the one that is the first of its process and comes in the midst of it."""
+    return subprocess.run(
+        [sys.executable, "-c", FIRST, url, str(seconds), weakness], timeout=60, check=False
+    ).returncode
+
+
+def test_also_the_first_board_of_a_process_waits_for_a_fork(sqlite_board: str) -> None:
+    """Guard: a fork says that it is being made, whether anybody has to be told or not."""
+    assert open_with_a_fork(sqlite_board, 0.5) == 0
+
+
+def test_a_first_board_that_goes_through_a_fork_is_noticed(sqlite_board: str) -> None:
+    assert open_with_a_fork(sqlite_board, 30, "forks._fork.wait = lambda: None") == 1
+
+
+def test_what_another_thread_forks_meanwhile_loses_no_signal(sqlite_board: str) -> None:
+    """Guard: who forks forgets no signal that waits for the fork of the main thread to be over."""
+    fork = forks._Fork()
+    fork._forked = True
+    fork.watchers.add(idle := Database(dialect.SQLite(sqlite_board)))
+    was = signal.getsignal(signal.SIGINT)
+    try:
+        fork.before()
+        os.kill(os.getpid(), signal.SIGINT)
+        other = threading.Thread(target=fork.before)
+        other.start()
+        other.join(0.2)
+        assert fork.came == [signal.SIGINT]
+    finally:
+        fork.after(child=False)
+    other.join()
+    assert signal.getsignal(signal.SIGINT) is was
+    del idle
 
 
 def test_a_fork_waits_for_threads_at_work_and_harms_none(board_url: str) -> None:
