@@ -1,6 +1,7 @@
 """Put a backup in the place of a SQLite board: in one transaction, whatever other programs have the file open.
 
-The file stays the same file, so that nobody goes on writing to one that was moved away. What it held is kept beside it.
+The file stays the same file, so that nobody goes on writing to one that was moved away; one that cannot be read makes
+way for another, once that is whole. What was there is kept beside it.
 All its numbers go on above those of the board that is replaced, and by a wide margin where that does not show what was
 given out since the backup: no handle, fence, id or position that was ever given out is given out again.
 """
@@ -44,11 +45,12 @@ def replacing(source: Path, board: Path, *, replace: bool) -> Iterator[Replacing
     _refuse_what_is_no_file(source, board)
     with dialect.way_to(str(board)), _room_beside(board) as folder:
         copy = _copy_at_head(source, Path(folder) / "board.db")
-        engine = dialect.SQLite(str(board), create=True, patience=config.patience(None))
-        with (
-            _without_what_cannot_be_read(board, source, replace=replace) as aside,
-            closing(engine.connect()) as connection,
-        ):
+        damaged = board.exists() and _is_damaged(board, replace=replace)
+        place, aside = (Path(folder) / "new.db", _free_name(board)) if damaged else (board, None)
+        if damaged or not board.exists():
+            backup.make_like(board if damaged else source, place)  # what was lost is as open to others as its backup
+        engine = dialect.SQLite(str(place), create=True, patience=config.patience(None))
+        with closing(engine.connect()) as connection:
             _begin(engine, connection, copy)
             kept = None
             try:
@@ -70,8 +72,12 @@ def replacing(source: Path, board: Path, *, replace: bool) -> Iterator[Replacing
                 raise _in_our_words(engine, error) from None
             try:
                 engine.commit(connection)
+                if aside is not None:
+                    connection.execute("PRAGMA main.journal_mode = DELETE")  # all of it is in the file
             except sqlite3.Error as error:
                 raise _in_our_words(engine, error) from None
+        if aside is not None:
+            _put_in_place(place, board, aside)
 
 
 def _begin(engine: dialect.SQLite, connection: Any, copy: Path) -> None:
@@ -85,8 +91,8 @@ def _begin(engine: dialect.SQLite, connection: Any, copy: Path) -> None:
         if "text encoding" in str(error):
             raise errors.InvalidState(
                 "the backup stores its text in another encoding than the file that it shall fill",
-                hint="stop the agents, keep what is there, with its -wal and -shm, elsewhere; put a copy of the backup in"
-                " its place; then coordinate db restore --settle --yes",
+                hint="stop the agents, keep what is there, with its -wal and -shm, elsewhere; put a copy of the backup"
+                " in its place; then coordinate db restore --settle --yes",
             ) from None
         raise _in_our_words(engine, error) from None
 
@@ -134,47 +140,34 @@ def _refuse_a_fenced_backup(copy: Path, source: Path) -> None:
         )
 
 
-@contextmanager
-def _without_what_cannot_be_read(board: Path, source: Path, *, replace: bool) -> Iterator[str | None]:
-    """A damaged file, or one that is none of SQLite's, makes way for a new one, and is kept under another name.
-
-    Where the block raises it comes back. What was lost is as open to others as its backup.
-    """
-    is_there = board.exists()
-    damage = _damage(board) if is_there else ""
-    if not damage:
-        if not is_there:
-            backup.make_like(source, board)
-        yield None
-        return
-    if not replace:
+def _is_damaged(board: Path, *, replace: bool) -> bool:
+    """Whether a file makes way for a new one, since it is damaged or none of SQLite's."""
+    damage = _damage(board)
+    if damage and not replace:
         raise errors.NotEmpty(f"{board} is there, and cannot be read: {damage}", hint=REPLACE)
+    return bool(damage)
+
+
+def _free_name(board: Path) -> str:
     number = 1
     while any(os.path.lexists(f"{board}.replaced-{number}{beside}") for beside in _BESIDE):
         number += 1
-    aside = f"{board}.replaced-{number}"
+    return f"{board}.replaced-{number}"
+
+
+def _put_in_place(made: Path, board: Path, aside: str) -> None:
+    """The damaged file is kept under another name. Until the new one is whole it is where it was, so that whoever is
+    killed leaves no empty place, in which the next command would make a board that begins anew.
+    """
+    if not _damage(board):
+        raise errors.Busy(f"another restore of {board} was quicker", hint="look at what it put there")
     try:
         _rename(str(board), aside)
-        backup.make_like(Path(aside), board)
-        yield aside
+        made.replace(board)
     except BaseException:
-        # Else it was not set aside, or was committed before a signal came, or somebody made one meanwhile.
-        if os.path.lexists(aside) and not _holds_a_board(board):
-            for beside in _BESIDE:
-                Path(f"{board}{beside}").unlink(missing_ok=True)
+        if not os.path.lexists(board):
             _rename(aside, str(board))
         raise
-
-
-def _holds_a_board(path: Path) -> bool:
-    """Whether a file is one, or may be, for all that can be seen: it may be locked."""
-    try:
-        backup.refuse_what_is_no_board(path, str(path))
-    except (errors.NoBoard, errors.NotABoard):
-        return False
-    except errors.CoordinateError:
-        return True
-    return True
 
 
 # What SQLite keeps beside a file.

@@ -24,9 +24,9 @@ import pytest
 
 import coordinate
 from coordinate import errors, service
-from coordinate.db import backup, dialect, migrate, move, server
-from coordinate.db.dialect import SQLite
+from coordinate.db import backup, migrate, move, server
 from coordinate.db.knowledge import HEAD
+from coordinate.db.restore import replacing
 from tests.doors.command import Command
 from tests.migrations.catalog import catalog, fill, path_of, rows, run, run_script
 from tests.postgres import Server, answer, local_binaries, major_version, wheel_binaries, with_user
@@ -443,47 +443,36 @@ def test_a_restore_that_is_interrupted_once_it_is_done_stays_done(
     """Others may have written there by then: nothing is taken away under them."""
     made = backup.export(plain, tmp_path / "backup.db").backup
     plain.write_bytes(damaged := b"\xff" * 9_000)
-    commit = SQLite.commit
+    put = Path.replace
 
-    def interrupted(self: SQLite, connection: sqlite3.Connection) -> None:
-        commit(self, connection)
-        if self.path == plain:
+    def interrupted(self: Path, target: Path) -> None:
+        put(self, target)
+        if target == plain:
             monkeypatch.undo()
             with coordinate.connect(plain, agent="quick") as c:
                 c.dispatch(title="meanwhile", role="w")
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(SQLite, "commit", interrupted)
+    monkeypatch.setattr(Path, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
         service.restore(made, plain, replace=True)
     assert run(str(plain), "SELECT title FROM tasks ORDER BY number") == [("t",), ("meanwhile",)]
     assert Path(f"{plain}.replaced-1").read_bytes() == damaged
 
 
-def test_a_board_that_is_locked_is_not_taken_away_for_a_damaged_one(
-    plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Somebody works on what was restored, when the restore ends with an interrupt."""
-    made = backup.export(plain, tmp_path / "backup.db").backup
+def test_a_damaged_board_is_where_it_was_until_all_of_the_backup_is_there(plain: Path, tmp_path: Path) -> None:
+    """Whoever is killed leaves no empty place, at which the next command would make a board that begins anew. Of two
+    the slower finds that nothing is damaged any more.
+    """
+    made = Path(backup.export(plain, tmp_path / "backup.db").backup)
     plain.write_bytes(damaged := b"\xff" * 9_000)
-    commit = SQLite.commit
-    others: list[sqlite3.Connection] = []
-
-    def interrupted(self: SQLite, connection: sqlite3.Connection) -> None:
-        commit(self, connection)
-        if self.path == plain:
-            monkeypatch.setattr(dialect, "SQLite", partial(SQLite, patience=0.1))
-            connection.execute("PRAGMA journal_mode = DELETE")
-            others.append(sqlite3.connect(plain, isolation_level=None, timeout=0))
-            others[0].execute("BEGIN EXCLUSIVE")
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(SQLite, "commit", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(errors.Busy), replacing(made, plain, replace=True):
+        assert plain.read_bytes() == damaged
         service.restore(made, plain, replace=True)
-    others[0].close()
-    assert run(str(plain), "SELECT title FROM tasks") == [("t",)]
-    assert Path(f"{plain}.replaced-1").read_bytes() == damaged
+        with coordinate.connect(plain, agent="quick") as c:
+            c.dispatch(title="meanwhile", role="w")
+    assert run(str(plain), "SELECT title FROM tasks ORDER BY number") == [("t",), ("meanwhile",)]
+    assert [path.read_bytes() for path in tmp_path.glob("*.replaced-*")] == [damaged]
 
 
 def test_an_interrupt_while_a_damaged_board_is_set_aside_puts_it_back(
