@@ -22,18 +22,23 @@ from coordinate.frozen import dataclass
 FOLDER = ".coordinate"
 BOARD = "board.db"
 CONFIG = "config.toml"
+SETTINGS = ("db", "busy_seconds", "synchronous", "gate", "webhooks")
 SYNCHRONOUS = ("NORMAL", "FULL", "EXTRA", "OFF")
 
 
 @dataclass(frozen=True)
 class Place:
-    """A board's address and how it was found; `folder` is its `.coordinate/`, if it has one."""
+    """A board's address and how it was found; `folder` is its `.coordinate/`, if it has one.
+
+    `refusals` say why that is not used, `doubts` what of its settings is none.
+    """
 
     target: str
     source: str
     folder: Path | None
     settings: dict[str, Any]
     refusals: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Place({self.source!r}, {self.folder!r})"  # the target and the settings may hold a password
@@ -72,7 +77,13 @@ def locate(flag: str | None, *, start: Path | None = None) -> Place:
             # It may name the board; whoever makes one here makes a second truth.
             raise errors.PermissionDenied(refusals[0], hint="put that right, or name the board with --db")
     _refuse_what_cannot_be_opened(named, source)
-    return Place(named, source, folder, settings, refusals)
+    # Only said: another version may know it. A line that nobody reads looks like one that is obeyed.
+    doubts = tuple(
+        f"{name} in {folder}/{CONFIG} is no setting: there are {', '.join(SETTINGS)}"
+        for name in settings
+        if name not in SETTINGS
+    )
+    return Place(named, source, folder, settings, refusals, doubts)
 
 
 def board_of(folder: Path, settings: dict[str, Any]) -> tuple[str, str]:

@@ -91,7 +91,7 @@ def cli_page() -> str:
         "| `NO_COLOR`, `TERM=dumb` | tables without colours |",
         "`.coordinate/config.toml` may hold `db`, `busy_seconds`, `synchronous`, `gate` and [webhooks](webhooks.md)."
         " A flag wins over a variable, a variable over the file, the file over the default; an empty variable counts"
-        " as none.",
+        " as none. What else stands in the file is not obeyed, and said in a warning.",
         "## Commands",
         _table(("command", "what it does"), listed),
         "`coordinate task batch …` is another way to say `coordinate batch …`.",

@@ -918,7 +918,7 @@ def connect(
         gate=config.gate(place),
     )
     database = Database(engine)
-    database.warnings.extend(place.refusals)
+    database.warnings.extend((*place.refusals, *place.doubts))
     coordinator = Coordinator(database, agent=agent, session=session, after_commit=after_commit)
     with _no_connection_left(coordinator):
         database.perform(lambda tx: None, writes=False)  # says at once what is wrong with the place

@@ -21,8 +21,8 @@ def where(call: Call) -> None:
     engine = open_engine(
         place.target, create=False, patience=config.patience(place), synchronous=config.synchronous(place)
     )
-    for refusal in place.refusals:
-        call.warn(refusal)
+    for said in (*place.refusals, *place.doubts):
+        call.warn(said)
     call.show(
         {
             "database": engine.describe(),

@@ -94,9 +94,10 @@ def dispatch(
 def dispatch_plan(
     tx: Tx, *, plan: Sequence[PlannedTask], project: str = "default", agent: str = ""
 ) -> list[Dispatched]:
-    """Put all tasks of a plan (see `plans.parse_plan`) into the queue, in the plan's order, or none of them.
+    """Put all tasks of a plan into the queue, in the plan's order, or none of them.
 
-    Dependencies may name other tasks of the plan by their local key, or tasks that exist. Raises as `dispatch`.
+    Each has a `key`, by which others of the plan name it in `depends_on` (tasks that exist are named by their ids), a
+    `title`, and what else `dispatch` takes; `plans.parse_plan` reads them from a file. Raises as `dispatch`.
     """
     return _write(tx, check_plan(plan, project=project), agent=agent)
 

@@ -6,6 +6,7 @@ The commands run without root's right to pass over permissions, so that these pr
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -140,6 +141,23 @@ def test_settings_that_are_none_are_refused_by_their_name(
     assert (answer.error["code"], answer.error["field"]) == ("invalid_input", field)
     assert str(folder / "config.toml") in answer.error["error"]
     assert answer.error["hint"]
+
+
+@pytest.mark.parametrize("text", ["dbb = 'x.db'", "[webhook.chat]\nurl = 'https://chat.example'"])
+def test_a_line_that_is_no_setting_is_said_and_stands_in_nobodys_way(
+    sqlite_template: Path, tmp_path: Path, text: str
+) -> None:
+    folder = tmp_path / ".coordinate"
+    folder.mkdir(mode=0o755)
+    (folder / "board.db").write_bytes(sqlite_template.read_bytes())
+    (folder / "config.toml").write_text(text)
+    (folder / "config.toml").chmod(0o644)
+    for arguments in (("status",), ("db", "where")):
+        answer = Ordinary("", tmp_path)(*arguments)
+        assert answer.json
+        warning = json.loads(answer.err)["warning"]
+        assert f"in {folder / 'config.toml'} is no setting" in warning
+        assert "busy_seconds, synchronous, gate, webhooks" in warning
 
 
 def test_a_variable_that_is_empty_is_none_and_a_wrong_one_is_named(sqlite_template: Path, tmp_path: Path) -> None:
