@@ -51,6 +51,22 @@ COMMAND_LINE_CODES = {
     "exec_failed": ("its own", "The program of `events tail --exec` failed three times; the exit status is its own."),
 }
 
+# Codes that only the server's gate has: what is wrong with a request, whatever it asks for.
+SERVER_CODES = {
+    "not_json": ("400, 415", "The body is no JSON object, or does not say that it is JSON."),
+    "cut_off": ("400", "The request ended before its body did. Nothing was changed."),
+    "foreign_host": ("403", "The `Host` is none of the server's names."),
+    "foreign_origin": ("403", "Another site asks, or a browser that does not say which."),
+    "csrf": ("403", "A change with a cookie, without its second proof."),
+    "method_not_allowed": ("405", "Another method is served at this path."),
+    "too_large": ("413", "The body is larger than its kind may be."),
+    "too_many_requests": (
+        "429",
+        "The limit of the token, or of the address, is reached: wait, `retry_after` seconds where it says so.",
+    ),
+    "not_kept": ("503", "A sign-in could not be ended, since its file cannot be written."),
+}
+
 
 def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs")
@@ -277,6 +293,10 @@ def errors_page() -> str:
         _table(
             ("code", "exit", "when"),
             [(f"`{code}`", exit_, said) for code, (exit_, said) in COMMAND_LINE_CODES.items()],
+        ),
+        "Only [the server](serve.md) has these:",
+        _table(
+            ("code", "HTTP", "when"), [(f"`{code}`", status, said) for code, (status, said) in SERVER_CODES.items()]
         ),
     )
 

@@ -221,6 +221,15 @@ def test_every_error_has_its_place_and_a_known_exit_status() -> None:
     assert len({kind.code for kind in kinds}) == len(kinds)
 
 
+def test_every_refusal_of_the_server_has_its_place() -> None:
+    page = read(DOCS / "errors.md")
+    sources = "".join(read(path) for path in Path(coordinate.__file__).parent.glob("http/**/*.py"))
+    told = set(re.findall(r'Refused\(\s*(\d{3}), "(\w+)"', sources))
+    assert {code for _, code in told} == set(reference.SERVER_CODES)
+    for status, code in told:
+        assert re.search(rf"^\| `{code}` \| [\d, ]*{status}", page, re.MULTILINE), (code, status)
+
+
 def test_every_status_note_type_and_outcome_has_its_place() -> None:
     concepts, schema = read(DOCS / "concepts.md"), read(DOCS / "schema.md")
     assert [status for status in states.STATUSES if f"| `{status}` |" not in concepts] == []
