@@ -302,9 +302,7 @@ class Coordinator:
         """
         name, run = self._caller(agent, session)
 
-        def look(
-            *, first: bool = False, wait: bool = False, projects: frozenset[str] = frozenset()
-        ) -> Callable[[Tx], claiming.Look]:
+        def look(*, wait: bool = False, projects: frozenset[str] = frozenset()) -> Callable[[Tx], claiming.Look]:
             return lambda tx: claiming.claim_batch(
                 tx,
                 role=role,
@@ -312,14 +310,13 @@ class Coordinator:
                 project=project,
                 lease_seconds=lease_seconds,
                 respect_dependencies=respect_dependencies,
-                first=first,
                 wait=wait,
                 projects=projects,
                 agent=name,
                 session=run,
             )
 
-        found = self._perform(look(first=True), writes=True, session=run)
+        found = self._perform(look(), writes=True, session=run)
         while True:
             if found.locked and not found.more and not self.database.borrowed:
                 # Somebody has the last ready task locked: it is his, or he lets go of it soon; if not, there is none.

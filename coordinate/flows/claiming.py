@@ -57,7 +57,6 @@ def claim_batch(
     project: str | None = None,
     lease_seconds: int | None = None,
     respect_dependencies: bool = True,
-    first: bool = False,
     wait: bool = False,
     projects: frozenset[str] = frozenset(),
     agent: str = "",
@@ -67,10 +66,10 @@ def claim_batch(
 
     The scopes of `projects`, which the look before named, are locked before it has any task, and it waits for no other
     such lock: whoever has one may wait for a task, so what needs another that is not free is left to the next look.
-    The `first` look of a call also brings back what others set aside on a scope that the session itself holds.
-    A task whose declared scopes another holds is set aside and passed over. What is due is set right first, in a look
-    of its own; mostly nothing is, and the task that stands first is taken at once. All is bounded: when nothing else
-    came of it, the caller commits and looks again.
+    A task whose declared scopes another holds is set aside and passed over; what others set aside on a scope that the
+    session itself holds comes back. What is due is set right first, in a look of its own; mostly nothing is, and the
+    task that stands first is taken at once. All is bounded: when nothing else came of it, the caller commits and looks
+    again.
     """
     queue = claims.queue_of(
         role=role,
@@ -90,8 +89,6 @@ def claim_batch(
         if more:
             return Look(more=True, projects=projects)
         looking.wait_for(projects)
-        if first or projects:
-            looking.bring_back_own(count)
         if any_reserved:
             reserved = claims.reserved(tx, queue)
             looking.lock({row.project for row in reserved if row.scoped})
@@ -102,8 +99,11 @@ def claim_batch(
         while reserved and not rows:
             few, reserved = reserved[: count - len(taken)], reserved[count - len(taken) :]
             rows = claims.take_reserved(tx, queue, [row for row in few if looking.may_have(row)])
-        # With the lock of the scopes it waits for no ready task: whoever has that row may wait for the lock.
-        rows = rows or claims.take(tx, queue, count - len(taken), wait=wait and not taken and not looking.projects)
+        if not rows:
+            # Each time: what came back last may meet another's scope, and what stood behind it be free.
+            looking.bring_back_own(count - len(taken))
+            # With the lock of the scopes it waits for no ready task: whoever has that row may wait for the lock.
+            rows = claims.take(tx, queue, count - len(taken), wait=wait and not taken and not looking.projects)
         if not rows:
             break
         found = len(rows)

@@ -276,6 +276,22 @@ def test_who_holds_the_scope_is_offered_what_others_set_aside_on_it_in_its_place
     assert_sound(board_url)
 
 
+def test_what_was_set_aside_on_a_scope_of_ones_own_and_meets_anothers_hides_nothing_behind_it(
+    enter: Enter, board: Coordinator, board_url: str
+) -> None:
+    alice, bob = enter("alice"), enter("bob")
+    alice.claim_scopes(patterns=["src"], ttl_seconds=3_600)
+    bob.claim_scopes(patterns=["docs", "lib"], ttl_seconds=1_800)
+    for scopes in (("src/0", "docs"), ("src/1", "lib"), ("src/2",)):
+        dispatch(board, *scopes)
+    assert next_of(board, "carol") is None
+    assert parked(board_url) == ["TASK-1", "TASK-2", "TASK-3"]
+    dispatch(board)
+    assert next_of(alice, "alice") == "TASK-3"
+    assert parked(board_url) == ["TASK-1", "TASK-2"]
+    assert_sound(board_url)
+
+
 def answered(board: Coordinator, scope: str, project: str) -> str:
     """A task that alice asked about, and that was answered: reserved for her."""
     task = dispatch(board, scope, project=project)
