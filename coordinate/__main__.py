@@ -226,7 +226,7 @@ def _once_more(dropped: sys.UnraisableHookArgs) -> None:
 
         number = _of_signal(dropped.exc_value) - 128
         threading.Timer(0.01, os.kill, (os.getpid(), number)).start()
-    else:
+    elif str(dropped.exc_value) != "generator ignored GeneratorExit":  # the driver's, where a signal ends its wait
         sys.__unraisablehook__(dropped)
 
 
