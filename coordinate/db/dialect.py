@@ -984,8 +984,16 @@ class Postgres:
 
     def _end_pipeline(self, connection: Any) -> None:
         """Wait for all that has gone out, and raise what went wrong with it."""
+        met = sys.exception()
         if opened := self._pipelines.pop(connection, None):
-            opened[0].__exit__(None, None, None)
+            try:
+                opened[0].__exit__(None, None, None)
+            except self._psycopg.OperationalError as error:
+                # Where a signal's handler raised in the midst of that, the driver cannot end it, and says so instead.
+                came = error.__context__
+                if came is not met and came is not None and not isinstance(came, Exception):
+                    raise came from None
+                raise
 
     def binder(self, statement: Statement) -> tuple[str, Binder]:
         order: list[str] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -57,6 +59,40 @@ def test_statements_that_a_pooler_lost_are_tried_again_however_often_and_prepare
         assert explained is not None
         assert (explained.again, explained.lost) == (True, True)
         assert not engine._prepares
+
+
+class Came(BaseException):
+    """What a signal's handler raises."""
+
+
+@pytest.mark.parametrize("before", [None, Came()], ids=["alone", "while another is met"])
+def test_a_signal_that_comes_as_a_transaction_ends_is_what_is_told(postgres: Server, before: Came | None) -> None:
+    """The driver cannot end its pipeline then, and would tell of that; a connection that broke is told of as ever."""
+    engine = Postgres(postgres.url)
+    connection = engine.connect()
+    left: list[Generator[object, psycopg.waiting.Ready]] = []
+
+    def broken(steps: Generator[object, psycopg.waiting.Ready]) -> None:
+        left.append(steps)
+        with suppress(StopIteration):
+            wanted = next(steps)
+            while wanted != psycopg.waiting.Wait.R:
+                wanted = steps.send(psycopg.waiting.Ready.W)
+            if before is None:
+                raise Came
+            connection.close()
+            raise psycopg.OperationalError("the server went away")
+
+    engine.begin(connection, writes=True)
+    connection.wait = broken
+    try:
+        raise before or ValueError
+    except (Came, ValueError):
+        with pytest.raises(psycopg.OperationalError if before else Came):
+            engine.commit(connection)
+    connection.close()
+    with suppress(RuntimeError, psycopg.Error):
+        left[-1].close()
 
 
 def test_a_plan_of_an_older_schema_is_made_anew_and_no_standby(postgres: Server) -> None:
