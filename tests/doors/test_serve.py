@@ -288,14 +288,21 @@ def test_bodies_and_rates_have_their_limits(board: Coordinator, board_url: str, 
         assert server("POST", "/api/dispatch", b"{}", token=token, Content_Length="99999999999").status == 413
         for body in (b"", b"[]", b"{", b"null", b"\xff", b'{"title": NaN}', b"[" * 100_000):
             assert server("POST", "/api/dispatch", body, token=token).status in (400, 422)
-        found = Counter(server("GET", "/", token=server.secrets["worker"]).status for _ in range(120))
+        found = met_limits(server, "/", server.secrets["worker"], 120, rate=20)
         assert found[200] >= 40
-        assert found[429] > 0
-        assert set(found) == {200, 429}
+        assert set(found) <= {200, 429}
         for path in ("/", "/enter?key=no"):
-            assert Counter(server("GET", path, token="no").status for _ in range(20))[429] > 0
+            met_limits(server, path, "no", 20, rate=2)
         assert server("GET", "/", token=server.secrets["reviewer"]).status == 200
         assert server.sign_in(server.secrets["admin"]), "whoever shows a token is not kept out by others who have none"
+
+
+def met_limits(server: Server, path: str, token: str, requests: int, *, rate: float) -> Counter[int]:
+    """What so many requests are answered with: no more get through than the rate allows in the time that they take."""
+    began = time.monotonic()
+    found = Counter(server("GET", path, token=token).status for _ in range(requests))
+    assert requests - found[429] <= rate * (2 + time.monotonic() - began) + 1
+    return found
 
 
 @ON_A_FILE
@@ -305,7 +312,7 @@ def test_what_is_long_to_read_or_to_tell_counts_as_many(board: Coordinator) -> N
     secrets = [board.create_token(name=name, role="worker").secret for name in ("alice", "bob")]
 
     async def ask() -> None:
-        async with within(Application(board, Rules(frozenset({"here"}), rate=1.0))) as server:
+        async with within(Application(board, Rules(frozenset({"here"}), rate=0.5))) as server:
             for secret, said in zip(secrets, ({"role": "x" * 4_000_000}, {"limit": 100}), strict=True):
                 told = [await server("POST", "/api/list_tasks", said, token=secret) for _ in range(2)]
                 assert [each.status for each in told] in ([200, 429], [422, 429])

@@ -37,18 +37,22 @@ UNGUARDED_CLAIM = {
 
 @dataclass
 class Tally:
-    """What one worker saw: its claims by handle with when it held them, how long each claim took, what was refused."""
+    """What one worker saw: its claims by handle with when it held them, how long each claim took."""
 
     held: list[tuple[str, float, float]] = field(default_factory=list)
     waited: list[float] = field(default_factory=list)
-    stale: int = 0
 
 
-def work(c: Coordinator, tally: Tally, *, lease_seconds: int = 600, most: int = 10_000) -> Tally:
-    """Claim and complete until every task is done, or `most` claims were made."""
+def work(c: Coordinator, tally: Tally, *, most: int = 10_000, doomed: Any = None) -> Tally:
+    """Claim and complete until every task is done, or `most` claims were made.
+
+    Half of all tasks are left over until the last of the `doomed` is dead.
+    """
     while len(tally.waited) < most:
+        while doomed is not None and doomed.value and len(tally.waited) >= 25:
+            time.sleep(0.02)
         began = time.monotonic()
-        claim = c.claim_next(role="worker", lease_seconds=lease_seconds)
+        claim = c.claim_next(role="worker", lease_seconds=600)
         if claim is None:
             if c.stats().by_status.keys() <= {"DONE"}:
                 break
@@ -56,12 +60,7 @@ def work(c: Coordinator, tally: Tally, *, lease_seconds: int = 600, most: int = 
             continue
         got = time.monotonic()
         tally.waited.append(got - began)
-        try:
-            done = c.complete(handle=claim)
-        except errors.StaleClaim:
-            tally.stale += 1
-            continue
-        assert not done.already
+        assert not c.complete(handle=claim).already
         tally.held.append((claim.handle, got, time.monotonic()))
     return tally
 
@@ -143,16 +142,40 @@ def die_after_complete(c: Coordinator, claim: coordinate.records.Claim) -> None:
 HOLDING = (die_after_claim, die_after_renewal, die_in_the_middle_of_complete)
 
 
-def doomed(url: str, number: int, *, die: Callable[..., None], after: int) -> Callable[[Go], Tally]:
+def doomed(url: str, number: int, *, die: Callable[..., None], after: int, left: Any = None) -> Callable[[Go], Tally]:
+    """Dies after so many tasks; `left` counts those who have not yet."""
+
     def live(go: Go) -> Tally:
+        kill = arena.kill_myself
+
+        def tell_and_die() -> None:
+            if left is not None:
+                with left.get_lock():
+                    left.value -= 1
+            kill()
+
         with coordinate.connect(url, agent=f"doomed-{number}") as c:
             c.stats()
             go()
-            tally = work(c, Tally(), lease_seconds=3, most=after)
-            while (claim := c.claim_next(role="worker", lease_seconds=3)) is None:
-                time.sleep(0.02)
+            tally = work(c, Tally(), most=after)
+            claim = c.claim_next(role="worker", lease_seconds=600)
+            arena.kill_myself = tell_and_die
             die(c, claim)
             return tally
+
+    return live
+
+
+def time_passes_for_the_dead(url: str, left: Any) -> Callable[[Go], Tally]:
+    """When all of them are dead, their leases end."""
+
+    def live(go: Go) -> Tally:
+        go()
+        while left.value:
+            time.sleep(0.02)
+        past = "lease_until = '2001-01-01T00:00:00.000Z'"
+        arena.change(url, f"UPDATE tasks SET {past} WHERE status = 'IN_PROGRESS' AND assigned_agent LIKE 'doomed-%'")
+        return Tally()
 
     return live
 
@@ -163,15 +186,15 @@ def test_every_task_is_done_once_although_every_fifth_of_50_processes_is_killed(
     """Each death while holding is in the history as an expiry. Guard: the next claim takes back what is past."""
     with arena.setting_up(board_url) as c:
         arena.dispatch_many(c, 2000)
-    ways = (*HOLDING, die_after_complete)
+    ways, left = (*HOLDING, die_after_complete), arena.FORK.Value("i", 10)
     bodies = [
-        doomed(board_url, number, die=ways[number // 5 % len(ways)], after=number // 5)
+        doomed(board_url, number, die=ways[number // 5 % len(ways)], after=number // 5, left=left)
         if number % 5 == 0
-        else worker(board_url, number, lease_seconds=3)
+        else worker(board_url, number, doomed=left)
         for number in range(50)
     ]
     began = time.monotonic()
-    answers = arena.run(bodies)
+    *answers, _ = arena.run([*bodies, time_passes_for_the_dead(board_url, left)])
     killed = [number for number, answer in enumerate(answers) if answer == KILLED]
     assert killed == list(range(0, 50, 5))
     tallies = [answer for answer in answers if answer != KILLED]

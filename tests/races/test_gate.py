@@ -290,8 +290,12 @@ def test_a_forked_child_holds_no_place_of_its_parents(sqlite_board: str, monkeyp
 
 
 @on_linux
-def test_a_board_that_is_closed_under_its_writer_harms_no_other_file(sqlite_board: str, tmp_path: Path) -> None:
+def test_a_board_that_is_closed_under_its_writer_harms_no_other_file(
+    sqlite_board: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The queue's file has a number, which the next file that is opened takes. Guard: it is closed by the last."""
+    asks, lock = threading.Event(), _lock
+    monkeypatch.setattr("coordinate.db.gate._lock", lambda *given, **more: asks.set() or lock(*given, **more))
     other = made(sqlite_board)
     other.leave()
     victims = [tmp_path / f"victim-{number}" for number in range(3)]
@@ -303,8 +307,9 @@ def test_a_board_that_is_closed_under_its_writer_harms_no_other_file(sqlite_boar
         c = coordinate.connect(sqlite_board, agent="a")
         assert _lock(other._file, _TURNSTILE, fcntl.F_WRLCK)
         writer = threading.Thread(target=lambda: said.append(c.emit(event_type="came")))  # noqa: B023
+        asks.clear()
         writer.start()
-        time.sleep(0.02)  # it asks for a number
+        assert asks.wait(30), "it asks for a number"
         c.close()
         opened = [os.open(victim, os.O_RDWR) for victim in victims]
         _lock(other._file, _TURNSTILE, fcntl.F_UNLCK)
