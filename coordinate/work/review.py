@@ -30,9 +30,9 @@ def claim_review(
 ) -> Task | None:
     """Reserve the next submitted task for this reviewer (30 minutes by default); None when there is none for them.
 
-    Tasks that the reviewer worked on in this round, and those another reviewer has reserved, are passed over. `task`
-    asks for one by name, and is refused as `approve` would be. Approving or rejecting ends the reservation; so does
-    its time.
+    Tasks that the reviewer worked on in this round, and those another reviewer has reserved, are passed over; so is one
+    that somebody changes at this very moment, which the next call finds. `task` asks for one by name, and is refused as
+    `approve` would be. Approving or rejecting ends the reservation; so does its time.
     """
     agent = inputs.agent(agent)
     task_id = None if task is None else inputs.task_id(task)
