@@ -355,6 +355,8 @@ class Database:
             committing = True
             engine.commit(connection)
             healthy = True
+            for call in calls:  # whatever is raised from here on, such as by a signal handler
+                call.over = True
         except engine.driver_error as error:
             explained = engine.explain(error, committing=committing and writes)
             if explained is None:

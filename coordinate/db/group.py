@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from coordinate.db.engine import Tx
 
 GROUP_MAX = 100
-# Whoever is to lead does it at once, if a signal handler has not ended the call.
+# Whoever is to lead does it at once, if a signal handler has not ended the call. So often those who wait look whether
+# one kept them from being told.
 LATE_SECONDS = 1.0
 
 
@@ -90,6 +91,8 @@ class Line:
     def perform(self, work: Callable[[Any], Any], transact: Transact, hurry: float = inf) -> Call:
         """Have it done by whoever leads. Raises what it raised; `Busy` when its turn did not come in time."""
         call = _Waiting(work)
+        patience = min(self._patience, hurry)
+        until = time.monotonic() + patience
         try:
             with self._lock:
                 if (last := self._calls.get(call.thread)) is not None:
@@ -103,8 +106,8 @@ class Line:
                     raise self._busy()
                 if self._leader is call:
                     self._lead(call, transact)
-                elif not call.turn.acquire(timeout=min(self._patience, hurry)):
-                    self._give_up(call)
+                elif not call.turn.acquire(timeout=min(patience, LATE_SECONDS)):
+                    self._look(call, late=time.monotonic() >= until)
         finally:
             self._leave(call)
         if call.error is not None:
@@ -149,17 +152,24 @@ class Line:
                     call.alone, call.answer, call.error, call.events, call.leader = True, None, None, [], None
                     self._waiting.appendleft(call)
 
-    def _give_up(self, call: _Waiting) -> None:
-        """Wait no more, if it still does; what is being done has to be waited for."""
+    def _look(self, call: _Waiting, *, late: bool) -> None:
+        """Wait no more, if it still does and it is late; what is being done has to be waited for."""
         with self._lock:
             if call.over or self._leader is call:
                 return
             if call in self._waiting:
+                if self._leader is None:  # a signal kept whoever went from appointing the next
+                    self._appoint(call)
+                    return
+                if not late:
+                    return
                 first = self._leader
-                if first is not None and not first.leads and time.monotonic() > first.appointed + LATE_SECONDS:
+                if not first.leads and time.monotonic() > first.appointed + LATE_SECONDS:
                     self._go(first)
                 raise self._busy()
-            if call.leader is not None and not call.leader.leads:
+            if call.leader is None:  # nor was it taken: a signal came when it was out of the queue
+                self._waiting.append(call)
+            elif call.leader.gone or not call.leader.leads:
                 raise OutcomeUnknown(
                     "the thread that made the change, together with others, was interrupted: it is made or not",
                     hint="look at the task before repeating the call",

@@ -381,6 +381,101 @@ def test_whoever_a_signal_kept_from_leaving_blocks_nobody_for_long() -> None:
         assert line.perform(lambda tx: "done", transact).answer == "done"
 
 
+def test_what_is_committed_is_done_once_whatever_is_raised_after_it(
+    sqlite_board: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal comes as the leader gives its connection back. Guard: what is over is said with the commit."""
+    give_back = Database._give_back
+
+    def interrupted(self: Database, *given: Any, **more: Any) -> None:
+        monkeypatch.undo()
+        give_back(self, *given, **more)
+        raise KeyboardInterrupt
+
+    with coordinate.connect(sqlite_board, agent="a") as c:
+        c.stats()
+
+        def leads() -> str:
+            monkeypatch.setattr(Database, "_give_back", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                c.dispatch(title="leads", role="worker")
+            return "TASK-1"
+
+        follow = [lambda: c.dispatch(title="follows", role="worker").task.id] * 2
+        assert together(c, [leads, *follow]) == ["TASK-1", "TASK-2", "TASK-3"]
+        assert len(c.list_tasks().tasks) == 3
+
+
+@pytest.mark.parametrize("lost", ["out of the queue", "nobody leads", "its leader is gone"])
+def test_whoever_a_signal_left_alone_does_not_wait_for_ever(lost: str) -> None:
+    """A leader is stopped between two steps. Guard: who waits looks each second where it stands."""
+
+    def transact(take: Callable[[], Sequence[Call]]) -> None:
+        for call in take():
+            call.answer = call.work(None)
+
+    line, told = Line(20), list[Any]()
+    line._leader = leader = _Waiting(lambda tx: "leads")
+    leader.leads = True
+
+    def wait() -> None:
+        try:
+            told.append(line.perform(lambda tx: "done", transact).answer)
+        except errors.OutcomeUnknown as unknown:
+            told.append(type(unknown))
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    while not line._waiting:
+        time.sleep(0.001)
+    with line._lock:
+        line._leader = None
+        if lost != "nobody leads":
+            call = line._waiting.popleft()
+        if lost == "its leader is gone":
+            call.leader, leader.gone = leader, True
+    waiter.join(15)
+    assert told == [errors.OutcomeUnknown if lost == "its leader is gone" else "done"]
+
+
+def test_whoever_is_not_told_that_it_is_done_sees_it_soon() -> None:
+    """A signal ends the leader between the commit and the news of it. Guard: who waits looks each second."""
+    line, taken, told = Line(20), threading.Event(), list[Any]()
+
+    class Untold:
+        def __init__(self, turn: Any) -> None:
+            self.acquire = turn.acquire
+
+        def release(self) -> None:
+            raise KeyboardInterrupt
+
+    def transact(take: Callable[[], Sequence[Call]]) -> None:
+        taken.set()
+        while len(line._waiting) < 2:
+            time.sleep(0.001)
+        line._waiting[1].turn = Untold(line._waiting[1].turn)
+        for call in take():
+            call.answer = call.work(None)
+
+    def lead() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            line.perform(lambda tx: "lead", transact)
+
+    def wait() -> None:
+        started = time.monotonic()
+        told.append(line.perform(lambda tx: "done", transact).answer)
+        told.append(time.monotonic() - started)
+
+    threads = [threading.Thread(target=lead), threading.Thread(target=wait)]
+    threads[0].start()
+    assert taken.wait(10)
+    threads[1].start()
+    for thread in threads:
+        thread.join()
+    assert told[0] == "done"
+    assert told[1] < 15
+
+
 @pytest.fixture
 def commits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many transactions were committed, in its length."""
