@@ -85,10 +85,9 @@ class Engine(Protocol):
     def connect(self) -> Any: ...
     def close(self, connection: Any) -> None: ...
     def usable(self, connection: Any) -> bool: ...
-    def hurry(self, connection: Any, seconds: float) -> None:
-        """Let the next transaction wait for a file's lock so long at most, if the engine has more patience."""
+    def begin(self, connection: Any, *, writes: bool, hurry: float = math.inf) -> None:
+        """Begin. A file's lock is waited for `hurry` seconds, if the engine has more patience."""
 
-    def begin(self, connection: Any, *, writes: bool) -> None: ...
     def leave(self) -> None:
         """After the end of a transaction that wrote, or of the try to begin one: let the next one in."""
 
@@ -210,7 +209,6 @@ class _Connection(sqlite3.Connection):
     """One that remembers how it was set up, so that it is told only what changes."""
 
     wal = False
-    hurry = math.inf
     file: tuple[int, int] | None = None
     _patience = -1.0
     _scratch = "DEFAULT"
@@ -354,25 +352,21 @@ class SQLite:
     def usable(self, connection: sqlite3.Connection) -> bool:
         return not connection.in_transaction
 
-    def hurry(self, connection: _Connection, seconds: float) -> None:
-        connection.hurry = seconds
-
-    def begin(self, connection: _Connection, *, writes: bool) -> None:
+    def begin(self, connection: _Connection, *, writes: bool, hurry: float = math.inf) -> None:
         if writes:
-            self._begin_write(connection)
+            self._begin_write(connection, min(self.patience, hurry))
         else:
             connection.be_patient(self.patience)
             connection.keep_scratch("DEFAULT")  # a figure may sort a whole table
             connection.execute("BEGIN")
 
-    def _begin_write(self, connection: _Connection) -> None:
+    def _begin_write(self, connection: _Connection, patience: float) -> None:
         """Wait for our turn at the gate, then for the write lock. SQLite's own wait lets writers starve: it sleeps up
         to 100 ms at a time, while those who just came in look at once.
 
         Without a gate who has waited longer looks more often.
         """
         started, pause = time.monotonic(), 0.0001
-        patience = min(self.patience, connection.hurry)
         if not self.gate.goes_on:
             self.gate.enter()
         connection.be_patient(0)
@@ -949,10 +943,7 @@ class Postgres:
         # 0 is libpq's IDLE: connected and in no transaction.
         return not connection.closed and connection.info.transaction_status == 0
 
-    def hurry(self, connection: Any, seconds: float) -> None:
-        pass  # a lock of rows is waited for a few seconds only
-
-    def begin(self, connection: Any, *, writes: bool) -> None:
+    def begin(self, connection: Any, *, writes: bool, hurry: float = math.inf) -> None:
         if writes and (refused := self.read_only_by_default(connection)):
             raise Interrupted(refused, again=False, lost=True)
         opened = connection.pipeline()

@@ -347,8 +347,7 @@ class Database:
         calls: Sequence[Call] = ()
         committing = healthy = False
         try:
-            engine.hurry(connection, hurry)
-            engine.begin(connection, writes=writes)
+            engine.begin(connection, writes=writes, hurry=hurry)
             stamp = self._check_schema(connection, stamp)
             calls = take()
             self._run(connection, calls, writes=writes)

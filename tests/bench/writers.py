@@ -112,7 +112,7 @@ def _sqlites_own_wait(side: str) -> Iterator[None]:
     """The reference: BEGIN IMMEDIATE under busy_timeout, on a connection of each thread's own."""
     ours, most = SQLite._begin_write, engine.CONNECTIONS_MAX
 
-    def begin(self: SQLite, connection: sqlite3.Connection) -> None:
+    def begin(self: SQLite, connection: sqlite3.Connection, patience: float) -> None:
         connection.execute("BEGIN IMMEDIATE")
 
     if side == "theirs":

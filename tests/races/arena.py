@@ -317,7 +317,7 @@ def _acting(method: Callable[..., Any], name: str, act: Go) -> Callable[..., Any
 
 def no_transactions() -> None:
     """SQLite without BEGIN and COMMIT: every statement for itself, as a driver left to its defaults does it."""
-    SQLite.begin = lambda self, connection, *, writes: None  # type: ignore[method-assign]
+    SQLite.begin = lambda self, connection, **_: None  # type: ignore[method-assign]
     SQLite.commit = lambda self, connection: None  # type: ignore[method-assign]
 
 

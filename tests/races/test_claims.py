@@ -333,7 +333,7 @@ def test_nobody_is_told_locked_however_many_read_before_they_write(sqlite_board:
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 def test_a_write_transaction_that_begins_late_is_noticed(noticed: Noticed) -> None:
     def begin_deferred() -> None:
-        SQLite.begin = lambda self, connection, *, writes: connection.execute("BEGIN") and None  # type: ignore[method-assign]
+        SQLite.begin = lambda self, connection, **_: connection.execute("BEGIN") and None  # type: ignore[method-assign]
 
     noticed(lambda url: play_mixed(url, 8, begin_deferred))
 

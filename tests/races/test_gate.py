@@ -60,11 +60,11 @@ def play_order(url: str, weakness: Weakness | None = None) -> None:
         def live(go: Go) -> None:
             find = SQLite._begin_write
 
-            def begin(self: SQLite, connection: sqlite3.Connection) -> None:
+            def begin(self: SQLite, connection: sqlite3.Connection, patience: float) -> None:
                 entered = self.gate.enter()
                 with coming.get_lock():
                     coming.value += 1
-                find(self, connection)
+                find(self, connection, patience)
                 served.put(number)
                 assert entered or weakness is not None
 

@@ -62,7 +62,7 @@ def test_an_upgrade_that_begins_late_is_noticed(tmp_path: Path) -> None:
     def begin_deferred() -> None:
         begun: list[int] = []
 
-        def begin(self: dialect.SQLite, connection: Any, *, writes: bool) -> None:
+        def begin(self: dialect.SQLite, connection: Any, *, writes: bool, **_: Any) -> None:
             connection.execute("BEGIN")
             if writes and not begun:
                 begun.append(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])

@@ -386,10 +386,10 @@ def test_a_call_goes_on_whatever_hinders_its_sign_of_life(
     with owing_a_sign(postgres_board) as c:
         begin, begins = dialect.Postgres.begin, iter(range(20))
 
-        def cut(self: dialect.Postgres, connection: object, *, writes: bool) -> None:
+        def cut(self: dialect.Postgres, connection: object, **how: Any) -> None:
             if next(begins) == 2:  # after the look and the sign
                 raise psycopg.OperationalError("server closed the connection unexpectedly")
-            begin(self, connection, writes=writes)
+            begin(self, connection, **how)
 
         monkeypatch.setattr(dialect.Postgres, "begin", cut)
         assert c.claim_next(role="worker") is not None
