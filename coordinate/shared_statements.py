@@ -28,13 +28,17 @@ from coordinate.db.portable import (
     JSON_OBJECT,
     among,
     at_once,
+    before,
     board_lock,
     const,
     contains,
+    counted,
+    given,
     given_instant,
     given_integer,
     given_text,
     greatest,
+    insert_or_change,
     insert_unless_there,
     now,
     one_of,
@@ -82,35 +86,18 @@ add(
     "Whether this board moves, has moved or came from elsewhere: no row, or one.",
     select(board_move.c.move, board_move.c.state, board_move.c.address, board_move.c.fenced_at, board_move.c.opened_at),
 )
+_begun = given(board_move, "move state address fenced_at") | {"opened_at": const(None)}
 add(
     "move_begin",
     "The one row of a move, on either side; whoever writes it holds up all writers meanwhile.",
-    postgresql.insert(board_move)
-    .values(
-        id=const(1),
-        move=given_text("move"),
-        state=given_text("state"),
-        address=given_text("address"),
-        fenced_at=given_instant("fenced_at"),
-        opened_at=const(None),
-    )
-    .on_conflict_do_update(
-        index_elements=["id"],
-        set_={
-            "move": given_text("move"),
-            "state": given_text("state"),
-            "address": given_text("address"),
-            "fenced_at": given_instant("fenced_at"),
-            "opened_at": const(None),
-        },
-    ),
+    insert_or_change(board_move, "id", change=_begun, id=const(1), **_begun),
 )
 add(
     "move_pass",
     "Bring a move to its next state, if it stands where this one thinks it does.",
     update(board_move)
     .where(board_move.c.move == given_text("move"), board_move.c.state == given_text("before"))
-    .values(state=given_text("state"), opened_at=given_instant("opened_at")),
+    .values(**given(board_move, "state opened_at")),
 )
 add(
     "move_forget",
@@ -175,15 +162,9 @@ EVENT_APPEND = (
     insert(events)
     .inline()
     .values(
+        **given(events, "event_type ttl_seconds project agent ref message folded"),
         created_at=now(),
-        event_type=given_text("event_type"),
         payload=cast(given_text("payload"), JSON_OBJECT),
-        ttl_seconds=given_integer("ttl_seconds"),
-        project=given_text("project"),
-        agent=given_text("agent"),
-        ref=given_text("ref"),
-        message=given_text("message"),
-        folded=given_text("folded"),
     )
 )
 add(
@@ -231,7 +212,7 @@ add(
     .select_from(_numbered)
     .where(
         event_feed.c.position > given_integer("after"),
-        optional(events.c.project, given_text("project")),
+        optional(events.c.project),
         optional(
             events.c.agent,
             given_text("not_by"),
@@ -254,7 +235,7 @@ add(
 add(
     "said_count",
     "How much other agents said behind a position.",
-    select(func.count(event_feed.c.position, type_=BIGINT).label("count")).select_from(_numbered).where(*_said),
+    select(counted(event_feed.c.position)).select_from(_numbered).where(*_said),
 )
 add(
     "events_latest",
@@ -262,10 +243,10 @@ add(
     select(*_EVENT)
     .select_from(_everything)
     .where(
-        optional(events.c.event_type, given_text("event_type")),
-        optional(events.c.ref, given_text("ref")),
-        optional(events.c.project, given_text("project")),
-        optional(events.c.agent, given_text("agent")),
+        optional(events.c.event_type),
+        optional(events.c.ref),
+        optional(events.c.project),
+        optional(events.c.agent),
         _before,
     )
     .order_by(events.c.id.desc())
@@ -278,7 +259,7 @@ add(
     .select_from(_everything)
     .where(
         contains(events.c.folded, given_text("needle")),
-        optional(events.c.project, given_text("project")),
+        optional(events.c.project),
         or_(cast(given_text("any_type"), Text).is_not(None), among(events.c.event_type, "event_types")),
         _before,
     )
@@ -300,7 +281,7 @@ add(
 add(
     "feed_count",
     "How many events stand between two positions; what is missing there was pruned.",
-    select(func.count(event_feed.c.position, type_=BIGINT).label("count")).where(
+    select(counted(event_feed.c.position)).where(
         event_feed.c.position > given_integer("after"), event_feed.c.position <= given_integer("through")
     ),
 )
@@ -409,17 +390,8 @@ _until = case(
     (cast(given_integer("worktree_id"), BigInteger).is_not(None), const(None)), else_=plus_seconds(None, _ttl)
 )
 _grant = {
-    "kind": given_text("kind"),
-    "project": given_text("project"),
-    "resource": given_text("resource"),
-    "prefix": given_text("prefix"),
-    "mode": given_text("mode"),
-    "agent": given_text("agent"),
+    **given(leases, "kind project resource prefix mode agent task_id attempt worktree_id fence"),
     "session_id": given_text("session"),
-    "task_id": given_text("task_id"),
-    "attempt": given_integer("attempt"),
-    "worktree_id": given_integer("worktree_id"),
-    "fence": given_integer("fence"),
     "ttl_seconds": _ttl,
     "acquired_at": now(),
     "expires_at": _until,
@@ -635,7 +607,7 @@ add(
     "What is bound to a task goes to its new holder, also what its open worktree keeps.",
     update(leases)
     .where(_HELD, lease.task_id == given_text("task_id"))
-    .values(agent=given_text("agent"), session_id=given_text("session"), attempt=given_integer("attempt")),
+    .values(**given(leases, "agent attempt"), session_id=given_text("session")),
 )
 add(
     "leases_keep",
@@ -649,7 +621,7 @@ add(
     "An own lease becomes one of a held task.",
     update(leases)
     .where(lease.id == given_integer("id"), _HELD, lease.task_id.is_(None))
-    .values(task_id=given_text("task_id"), attempt=given_integer("attempt")),
+    .values(**given(leases, "task_id attempt")),
 )
 add(
     "leases_take_over",
@@ -680,10 +652,9 @@ add(
         ),
     )
     .values(
+        **given(leases, "agent attempt"),
         worktree_id=const(None),
-        agent=given_text("agent"),
         session_id=given_text("session"),
-        attempt=given_integer("attempt"),
         expires_at=given_instant("until"),
     ),
 )
@@ -703,17 +674,17 @@ add(
     .where(
         _HELD,
         lease.worktree_id.is_(None),
-        optional(lease.id, given_integer("before"), lease.id < given_integer("before")),
+        before(lease.id),
     )
     .order_by(lease.id.desc())
     .limit(given_integer("limit")),
 )
 _listed = (
-    optional(lease.kind, given_text("kind")),
-    optional(lease.project, given_text("project")),
-    optional(lease.agent, given_text("agent")),
-    optional(lease.task_id, given_text("task_id")),
-    optional(lease.id, given_integer("before"), lease.id < given_integer("before")),
+    optional(lease.kind),
+    optional(lease.project),
+    optional(lease.agent),
+    optional(lease.task_id),
+    before(lease.id),
 )
 add(
     "leases_list",

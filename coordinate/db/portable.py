@@ -21,6 +21,7 @@ from sqlalchemy import (
     Text,
     bindparam,
     cast,
+    func,
     literal_column,
     or_,
     select,
@@ -113,6 +114,22 @@ def given_boolean(name: str) -> ColumnElement[Any]:
 
 def given_json(name: str) -> ColumnElement[Any]:
     return bindparam(name, type_=JSON())
+
+
+def given(table: Table, names: str) -> dict[str, ColumnElement[Any]]:
+    """What a caller gives for columns of a table, each under the column's name: `values(**given(notes, "author"))`."""
+    return {name: _given(table.c[name]) for name in names.split()}
+
+
+def _given(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    kinds = {
+        "text": given_text,
+        "integer": given_integer,
+        "instant": given_instant,
+        "boolean": given_boolean,
+        "json": given_json,
+    }
+    return kinds[kind_of(column.type)](str(column.key))
 
 
 def const(value: str | int | bool | None) -> ColumnElement[Any]:
@@ -354,6 +371,19 @@ def insert_or_change(table: Table, *key: str, change: dict[str, Any], **values: 
     return postgresql.insert(table).values(**values).on_conflict_do_update(index_elements=list(key), set_=change)
 
 
-def optional(column: ColumnElement[Any], given: ColumnElement[Any], test: ColumnElement[bool] | None = None) -> Any:
-    """A filter that an absent (NULL) value switches off."""
+def optional(
+    column: ColumnElement[Any], given: ColumnElement[Any] | None = None, test: ColumnElement[bool] | None = None
+) -> Any:
+    """A filter that an absent (NULL) value switches off; it is given under the column's name, unless another is."""
+    given = _given(column) if given is None else given
     return or_(cast(given, given.type).is_(None), column == given if test is None else test)
+
+
+def before(column: ColumnElement[Any]) -> Any:
+    """What stands before the number `before`, if one is given: a page back."""
+    return optional(column, given_integer("before"), column < given_integer("before"))
+
+
+def counted(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    """How many there are, as `count`."""
+    return func.count(column, type_=BIGINT).label("count")

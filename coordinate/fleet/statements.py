@@ -23,7 +23,10 @@ from sqlalchemy import (
 
 from coordinate.db.portable import (
     BIGINT,
+    before,
     const,
+    counted,
+    given,
     given_integer,
     given_text,
     insert_unless_there,
@@ -49,9 +52,7 @@ _LEASE = tuple(leases.c)
 add(
     "agent_insert",
     "A durable name; whoever comes first makes it.",
-    insert_unless_there(
-        agents, "name", name=given_text("name"), kind=given_text("kind"), role=given_text("role"), created_at=now()
-    ).returning(a.name),
+    insert_unless_there(agents, "name", **given(agents, "name kind role"), created_at=now()).returning(a.name),
 )
 add(
     "agent_update",
@@ -78,14 +79,7 @@ add(
     "One run of an agent.",
     insert(sessions)
     .values(
-        id=given_text("id"),
-        agent=given_text("agent"),
-        host=given_text("host"),
-        pid=given_integer("pid"),
-        project=given_text("project"),
-        stream=given_text("stream"),
-        doing=given_text("doing"),
-        ttl_seconds=given_integer("ttl_seconds"),
+        **given(sessions, "id agent host pid project stream doing ttl_seconds"),
         started_at=now(),
         heartbeat_at=now(),
         last_call_at=now(),
@@ -109,8 +103,8 @@ add(
 _sessions = (
     select(*_SHOWN, and_(s.ended_at.is_(None), _FRESH).label("live"))
     .where(
-        optional(s.agent, given_text("agent")),
-        optional(s.project, given_text("project")),
+        optional(s.agent),
+        optional(s.project),
         optional(
             s.id,
             given_text("after"),
@@ -130,9 +124,7 @@ add("sessions_open", "The same of those that are not over.", _sessions.where(s.e
 add(
     "sessions_live_count",
     "How many sessions have given a sign of life in their time.",
-    select(func.count(s.id, type_=BIGINT).label("count")).where(
-        s.ended_at.is_(None), _FRESH, optional(s.project, given_text("project"))
-    ),
+    select(counted(s.id)).where(s.ended_at.is_(None), _FRESH, optional(s.project)),
 )
 add(
     "agents_list",
@@ -325,13 +317,8 @@ add(
     "A working copy in which a task's changes live; one live for each task, by constraint.",
     insert_unless_there(
         worktrees,
-        task_id=given_text("task_id"),
-        agent=given_text("agent"),
+        **given(worktrees, "task_id agent project branch root base"),
         session_id=given_text("session"),
-        project=given_text("project"),
-        branch=given_text("branch"),
-        root=given_text("root"),
-        base=given_text("base"),
         state=const("open"),
         created_at=now(),
         updated_at=now(),
@@ -376,9 +363,9 @@ add(
     "Worktrees, the newest first; `before` (an id) pages back.",
     select(*_WORKTREE)
     .where(
-        optional(w.project, given_text("project")),
+        optional(w.project),
         or_(cast(given_integer("all"), BigInteger) == const(1), w.closed_at.is_(None)),
-        optional(w.id, given_integer("before"), w.id < given_integer("before")),
+        before(w.id),
     )
     .order_by(w.id.desc())
     .limit(given_integer("limit")),
@@ -390,12 +377,7 @@ add(
     "applied_insert",
     "An event that a stream has applied; a second time changes nothing.",
     insert_unless_there(
-        applied_events,
-        "stream",
-        "event_key",
-        stream=given_text("stream"),
-        event_key=given_text("event_key"),
-        applied_at=now(),
+        applied_events, "stream", "event_key", **given(applied_events, "stream event_key"), applied_at=now()
     ).returning(applied_events.c.event_key),
 )
 add(
@@ -421,11 +403,7 @@ add(
     "A token, of which only the hash is kept.",
     insert(tokens)
     .values(
-        hash=given_text("hash"),
-        agent=given_text("agent"),
-        role=given_text("role"),
-        label=given_text("label"),
-        created_by=given_text("created_by"),
+        **given(tokens, "hash agent role label created_by"),
         created_at=now(),
         expires_at=plus_seconds(now(), given_integer("ttl_seconds")),
     )
@@ -451,15 +429,10 @@ add("token", "One token.", select(*_TOKEN).where(k.id == given_integer("id")))
 add(
     "tokens_list",
     "Tokens, the newest first; `before` pages on.",
-    select(*_TOKEN)
-    .where(optional(k.id, given_integer("before"), k.id < given_integer("before")))
-    .order_by(k.id.desc())
-    .limit(given_integer("limit")),
+    select(*_TOKEN).where(before(k.id)).order_by(k.id.desc()).limit(given_integer("limit")),
 )
 add(
     "tokens_live",
     "Whether any token lets somebody in.",
-    select(func.count(k.id, type_=BIGINT).label("count")).where(
-        k.revoked_at.is_(None), or_(k.expires_at.is_(None), k.expires_at > now())
-    ),
+    select(counted(k.id)).where(k.revoked_at.is_(None), or_(k.expires_at.is_(None), k.expires_at > now())),
 )

@@ -14,9 +14,9 @@ from coordinate.db.portable import (
     BIGINT,
     among,
     const,
+    given,
     given_instant,
     given_integer,
-    given_json,
     given_text,
     insert_unless_there,
     now,
@@ -50,11 +50,7 @@ add(
         boards,
         "project",
         "title",
-        id=given_text("id"),
-        number=given_integer("number"),
-        project=given_text("project"),
-        title=given_text("title"),
-        stream=given_text("stream"),
+        **given(boards, "id number project title stream"),
         created_by=given_text("agent"),
         created_at=now(),
         updated_at=now(),
@@ -114,7 +110,7 @@ add(
     "Boards, the latest change first.",
     select(*_BOARD)
     .where(
-        optional(b.project, given_text("project")),
+        optional(b.project),
         or_(cast(given_integer("all"), BigInteger) == const(1), b.status == const("active")),
         optional(
             b.number,
@@ -152,18 +148,7 @@ add(
 
 # --- rows -------------------------------------------------------------------------------------------------------------
 
-_CONTENT = {
-    "status": given_text("status"),
-    "note": given_text("note"),
-    "next_step": given_text("next_step"),
-    "action_owner": given_text("action_owner"),
-    "impact": given_text("impact"),
-    "next_after": given_text("next_after"),
-    "options": given_json("options"),
-    "context": given_text("context"),
-    "outcome": given_text("outcome"),
-    "step_no": given_integer("step_no"),
-}
+_CONTENT = given(board_rows, "status note next_step action_owner impact next_after options context outcome step_no")
 add(
     "board_rows_lock",
     "The rows of a board in order, and those set aside whose labels are named; locked for the write that follows.",
@@ -192,11 +177,7 @@ add(
     "A new row; one of each label on a board, by constraint.",
     insert(board_rows)
     .values(
-        id=given_text("id"),
-        number=given_integer("number"),
-        board_id=given_text("board_id"),
-        label=given_text("label"),
-        position=given_integer("position"),
+        **given(board_rows, "id number board_id label position"),
         outcome_at=case((given_text("outcome") == const(""), const(None)), else_=now()),
         created_at=now(),
         updated_at=now(),

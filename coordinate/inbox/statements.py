@@ -28,12 +28,14 @@ from coordinate.db.portable import (
     INTEGER,
     TEXT,
     among,
+    before,
     const,
     contains,
+    counted,
+    given,
     given_boolean,
     given_instant,
     given_integer,
-    given_json,
     given_text,
     greatest,
     insert_or_change,
@@ -135,10 +137,7 @@ add(
 add(
     "ask_steps",
     "The asks that a place has had, before a step if one is named, the latest first.",
-    _shown()
-    .where(_AT, optional(a.step_no, given_integer("before"), a.step_no < given_integer("before")))
-    .order_by(a.step_no.desc(), a.number.desc())
-    .limit(given_integer("limit")),
+    _shown().where(_AT, before(a.step_no)).order_by(a.step_no.desc(), a.number.desc()).limit(given_integer("limit")),
 )
 add(
     "ask_twin",
@@ -153,33 +152,17 @@ def _time_or(else_: Any) -> ColumnElement[Any]:
     return case((cast(seconds, BigInteger).is_not(None), plus_seconds(None, seconds)), else_=else_)
 
 
+_words = given(asks, "title detail next_step impact next_after options context folded")
 add(
     "ask_insert",
     "A new ask, unless one lives in its place or under its key: the two partial unique indexes decide.",
     insert_unless_there(
         asks,
-        id=given_text("id"),
-        number=given_integer("number"),
-        project=given_text("project"),
-        stream=given_text("stream"),
-        kind=given_text("kind"),
-        action_owner=given_text("action_owner"),
-        surface=given_text("surface"),
-        surface_id=given_text("surface_id"),
+        **given(asks, "id number project stream kind action_owner surface surface_id dedup_key blocking asked_by"),
+        **_words,
         step_no=func.coalesce(cast(given_integer("step_no"), BigInteger), _steps_before, type_=INTEGER),
-        dedup_key=given_text("dedup_key"),
-        blocking=given_boolean("blocking"),
-        title=given_text("title"),
-        detail=given_text("detail"),
-        next_step=given_text("next_step"),
-        impact=given_text("impact"),
-        next_after=given_text("next_after"),
-        options=given_json("options"),
-        context=given_text("context"),
-        asked_by=given_text("asked_by"),
         session_id=given_text("session"),
         expires_at=_time_or(const(None)),
-        folded=given_text("folded"),
         created_at=now(),
         updated_at=now(),
     ).returning(*_ASK),
@@ -190,14 +173,7 @@ add(
     update(asks)
     .where(_THIS, _LIVE, or_(a.handled_at.is_(None), _FREE))
     .values(
-        title=given_text("title"),
-        detail=given_text("detail"),
-        next_step=given_text("next_step"),
-        impact=given_text("impact"),
-        next_after=given_text("next_after"),
-        options=given_json("options"),
-        context=given_text("context"),
-        folded=given_text("folded"),
+        **_words,
         revision=a.revision + given_integer("reworded"),
         expires_at=_time_or(a.expires_at),
         updated_at=now(),
@@ -264,7 +240,7 @@ add(
     "ask_close",
     "Close an ask unless a response waits that the caller was not handed or does not name, or that another acts on.",
     # Whoever names a number means that one, even if a later word was handed over too.
-    _close(or_(a.handled_at.is_(None), and_(_HANDED, _FREE, optional(a.response_seq, given_integer("response_seq"))))),
+    _close(or_(a.handled_at.is_(None), and_(_HANDED, _FREE, optional(a.response_seq)))),
 )
 _kind_of_current = select(r.kind).where(r.ask_id == a.id, r.seq == a.response_seq).correlate(asks).scalar_subquery()
 add(
@@ -345,20 +321,11 @@ add(
     "response_insert",
     "What was said or done, for good.",
     insert(ask_responses).values(
-        ask_id=given_text("ask_id"),
-        seq=given_integer("seq"),
-        kind=given_text("kind"),
-        channel=given_text("channel"),
-        text=given_text("text"),
-        choice=given_text("choice"),
-        context=given_text("context"),
-        ask_revision=given_integer("ask_revision"),
-        said_by=given_text("said_by"),
+        **given(
+            ask_responses,
+            "ask_id seq kind channel text choice context ask_revision said_by client_id client_seq action_id folded",
+        ),
         session_id=given_text("session"),
-        client_id=given_text("client_id"),
-        client_seq=given_integer("client_seq"),
-        action_id=given_text("action_id"),
-        folded=given_text("folded"),
         created_at=now(),
     ),
 )
@@ -394,7 +361,7 @@ add(
     "pending_lock",
     "A batch of answered asks that nobody has finished with, locked: what is read next is what stays.",
     select(a.id, a.number)
-    .where(_ANSWERED, optional(a.project, given_text("project")), _among_few > given_integer("after"))
+    .where(_ANSWERED, optional(a.project), _among_few > given_integer("after"))
     .order_by(_among_few)
     .limit(given_integer("limit"))
     .with_for_update(),
@@ -426,16 +393,13 @@ add(
         "ask_id",
         "seq",
         "reader",
+        **given(ask_deliveries, "ask_id seq agent context_revision"),
         change={
             "times": d.times + const(1),
             "last_at": now(),
             "context_revision": greatest(d.context_revision, given_integer("context_revision")),
         },
-        ask_id=given_text("ask_id"),
-        seq=given_integer("seq"),
         reader=_READER,
-        agent=given_text("agent"),
-        context_revision=given_integer("context_revision"),
         first_at=now(),
         last_at=now(),
     ),
@@ -490,15 +454,7 @@ add(
     "annotation_insert",
     "What a human says beside an ask or a row.",
     insert(annotations_table).values(
-        id=given_text("id"),
-        number=given_integer("number"),
-        project=given_text("project"),
-        ask_id=given_text("ask_id"),
-        row_id=given_text("row_id"),
-        step_no=given_integer("step_no"),
-        author=given_text("author"),
-        text=given_text("text"),
-        created_at=now(),
+        **given(annotations_table, "id number project ask_id row_id step_no author text"), created_at=now()
     ),
 )
 add(
@@ -554,7 +510,7 @@ add(
     "annotations_lock",
     "A batch of words that a session was not handed, or all in full, locked: nobody takes them back in between.",
     select(n.id, n.number)
-    .where(_OPEN, _NOT_TOLD, optional(n.project, given_text("project")), n.number + const(0) > given_integer("after"))
+    .where(_OPEN, _NOT_TOLD, optional(n.project), n.number + const(0) > given_integer("after"))
     .order_by(n.number + const(0))  # few are open: see `_among_few`
     .limit(given_integer("limit"))
     .with_for_update(),
@@ -600,9 +556,9 @@ _IN_SIGHT = and_(_LIVE, a.state == const("open"), _IN_TIME, _AWAKE, a.project.no
 _ATTENTION = and_(_IN_SIGHT, _QUESTION)
 _TOLD = and_(_IN_SIGHT, a.kind != const("question"))
 _filters = (
-    optional(a.project, given_text("project")),
-    optional(a.kind, given_text("kind")),
-    optional(a.asked_by, given_text("asked_by")),
+    optional(a.project),
+    optional(a.kind),
+    optional(a.asked_by),
 )
 _limit = given_integer("limit")
 
@@ -618,7 +574,7 @@ def _newest(*conditions: Any, number: ColumnElement[Any] = _among_few) -> Any:
 
 # What nobody answered in time is not open any more, though nothing has come by yet that writes so.
 _WAITS = and_(_LIVE, a.state == const("open"), _IN_TIME)
-_of_state = optional(a.state, given_text("state"))
+_of_state = optional(a.state)
 add("asks_list", "A page of asks by number, all or those of a state.", _list(_of_state, number=a.number))
 add("asks_newest", "The same, the latest first.", _newest(_of_state, number=a.number))
 add("asks_open", "A page of what is open still.", _list(_WAITS))
@@ -627,7 +583,7 @@ add(
     "asks_urgent",
     "What needs the human now: first what a task stands still for, then what ends soonest, then the oldest.",
     _shown()
-    .where(_ATTENTION, optional(a.project, given_text("project")))
+    .where(_ATTENTION, optional(a.project))
     .order_by(a.blocking.desc(), a.expires_at.is_(None), a.expires_at, a.number)
     .limit(_limit),
 )
@@ -654,28 +610,22 @@ add(
 add(
     "attention_count",
     "How many asks need the human now.",
-    select(func.count(a.number, type_=BIGINT).label("count")).where(
-        _ATTENTION, optional(a.project, given_text("project"))
-    ),
+    select(counted(a.number)).where(_ATTENTION, optional(a.project)),
 )
 add(
     "told_count",
     "How many notes and milestones nobody has dismissed.",
-    select(func.count(a.number, type_=BIGINT).label("count")).where(_TOLD, optional(a.project, given_text("project"))),
+    select(counted(a.number)).where(_TOLD, optional(a.project)),
 )
 add(
     "unhandled_count",
     "How many asks humans have finished with, and agents have not.",
-    select(func.count(a.number, type_=BIGINT).label("count")).where(
-        _ANSWERED, optional(a.project, given_text("project"))
-    ),
+    select(counted(a.number)).where(_ANSWERED, optional(a.project)),
 )
 add(
     "asks_open_count",
     "How many asks of a project wait for the human.",
-    select(func.count(a.number, type_=BIGINT).label("count")).where(
-        _LIVE, a.state == const("open"), _IN_TIME, _QUESTION, optional(a.project, given_text("project"))
-    ),
+    select(counted(a.number)).where(_LIVE, a.state == const("open"), _IN_TIME, _QUESTION, optional(a.project)),
 )
 add(
     "project_close",

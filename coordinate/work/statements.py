@@ -38,14 +38,15 @@ from coordinate.db.portable import (
     BIGINT,
     among,
     at_once,
+    before,
     board_lock,
     const,
     contains,
+    counted,
     day_of,
-    given_boolean,
+    given,
     given_instant,
     given_integer,
-    given_json,
     given_text,
     greatest,
     insert_unless_there,
@@ -459,17 +460,13 @@ add(
     .values(parked=const("scope"), parked_until=given_instant("parked_until"), parked_on=given_integer("lease_id")),
 )
 _attempt_open = insert(attempts).values(
-    task_id=given_text("task_id"),
-    attempt=given_integer("attempt"),
-    agent=given_text("agent"),
-    session_id=given_text("session"),
-    started_at=now(),
+    **given(attempts, "task_id attempt agent"), session_id=given_text("session"), started_at=now()
 )
 add("attempt_open", "The attempt that a claim opens: its number is the fencing token.", _attempt_open)
 _attempt_close = (
     update(attempts)
     .where(attempts.c.task_id == given_text("task_id"), attempts.c.ended_at.is_(None))
-    .values(ended_at=now(), outcome=given_text("outcome"), reason=given_text("reason"))
+    .values(**given(attempts, "outcome reason"), ended_at=now())
     .returning(attempts.c.attempt, attempts.c.agent, attempts.c.session_id)
 )
 add("attempt_close", "End the open attempt of a task; the answer says whose it was.", _attempt_close)
@@ -483,7 +480,7 @@ add(
 add(
     "attempts_of_agent",
     "How often an agent held a task: a bare id is accepted only from who held it once.",
-    select(func.count(attempts.c.attempt, type_=BIGINT).label("count")).where(
+    select(counted(attempts.c.attempt)).where(
         attempts.c.task_id == given_text("task_id"), attempts.c.agent == given_text("agent")
     ),
 )
@@ -581,38 +578,19 @@ add(
     "task_insert",
     "A new task.",
     insert(tasks).values(
-        id=given_text("id"),
-        number=given_integer("number"),
-        title=given_text("title"),
-        body=given_text("body"),
+        **given(
+            tasks,
+            "id number title body role_boundary project priority max_attempts not_before unmet_dependencies parked"
+            " parked_until dedup_key created_by folded created_at scoped",
+        ),
         status=const(TODO),
-        role_boundary=given_text("role_boundary"),
-        project=given_text("project"),
-        priority=given_integer("priority"),
-        max_attempts=given_integer("max_attempts"),
-        not_before=given_instant("not_before"),
-        unmet_dependencies=given_integer("unmet_dependencies"),
-        parked=given_text("parked"),
-        parked_until=given_instant("parked_until"),
-        dedup_key=given_text("dedup_key"),
-        created_by=given_text("created_by"),
-        folded=given_text("folded"),
-        created_at=given_instant("created_at"),
         updated_at=given_instant("created_at"),
-        scoped=given_boolean("scoped"),
     ),
 )
 add(
     "scope_insert",
     "A pattern that a task declares.",
-    insert_unless_there(
-        task_scopes,
-        "task_id",
-        "pattern",
-        task_id=given_text("task_id"),
-        pattern=given_text("pattern"),
-        mode=given_text("mode"),
-    ),
+    insert_unless_there(task_scopes, "task_id", "pattern", **given(task_scopes, "task_id pattern mode")),
 )
 add(
     "scopes_delete",
@@ -711,9 +689,7 @@ _asked_to_approve = exists(
 add(
     "review_count",
     "How many tasks wait for a review, but for those that a human's approval decides.",
-    select(func.count(t.id, type_=BIGINT).label("count")).where(
-        t.status == const(IN_REVIEW), optional(t.project, given_text("project")), ~_asked_to_approve
-    ),
+    select(counted(t.id)).where(t.status == const(IN_REVIEW), optional(t.project), ~_asked_to_approve),
 )
 add("task_approve", "The review is passed.", _move("approve", finished_at=now(), **_NO_REVIEWER))
 add(
@@ -759,18 +735,12 @@ add(
     update(tasks)
     .where(_THIS)
     .values(
-        title=given_text("title"),
-        body=given_text("body"),
-        folded=given_text("folded"),
-        priority=given_integer("priority"),
-        project=given_text("project"),
+        **given(tasks, "title body folded priority project not_before max_attempts"),
         role_boundary=given_text("role"),
-        not_before=given_instant("not_before"),
         parked=_edited(t.parked, const("later"), const("")),
         parked_until=_edited(t.parked_until, given_instant("not_before"), const(None)),
         parked_on=_edited(t.parked_on, const(None), const(None)),
         reserved_for=_edited(t.reserved_for, const(None), const(None)),
-        max_attempts=given_integer("max_attempts"),
         **_CHANGED,
     )
     .returning(*_TASK),
@@ -813,7 +783,7 @@ add(
     .where(
         _in_review,
         _free_for_review,
-        optional(t.project, given_text("project")),
+        optional(t.project),
         optional(t.id, given_text("task_id")),
         ~_worked_on_it,
     )
@@ -848,7 +818,7 @@ add(
     "review_ids",
     "A page of what waits for review: first what this reviewer may judge: what is refused hides none of it.",
     select(t.id, *_QUEUE_ORDER)
-    .where(_in_review, optional(t.project, given_text("project")))
+    .where(_in_review, optional(t.project))
     .order_by(case((_not_theirs, const(1)), else_=const(0)), *_QUEUE_ORDER)
     .limit(given_integer("limit")),
 )
@@ -871,7 +841,7 @@ add(
     "edge_insert_known",
     "An edge of a new task, whose dependency is held still or new itself.",
     insert(task_dependencies).values(
-        task_id=given_text("task_id"), depends_on_task_id=given_text("depends_on"), met=given_boolean("met")
+        **given(task_dependencies, "task_id met"), depends_on_task_id=given_text("depends_on")
     ),
 )
 add(
@@ -973,7 +943,7 @@ for _name, _purpose, _which in (
     add(
         f"{_name}_count",
         "How many they are.",
-        select(func.count(t.id, type_=BIGINT).label("count")).select_from(_dependents).where(*_which),
+        select(counted(t.id)).select_from(_dependents).where(*_which),
     )
 _reach = (
     select(edge.depends_on_task_id.label("id"))
@@ -993,10 +963,7 @@ add(
 # --- notes and history ------------------------------------------------------------------------------------------------
 
 _note = {
-    "task_id": given_text("task_id"),
-    "author": given_text("author"),
-    "note_type": given_text("note_type"),
-    "content": given_text("content"),
+    **given(notes, "task_id author note_type content"),
     "folded": given_text("content_folded"),
     "created_at": now(),
 }
@@ -1016,7 +983,7 @@ add(
     select(*_NOTE)
     .where(
         notes.c.task_id == given_text("task_id"),
-        optional(notes.c.id, given_integer("before"), notes.c.id < given_integer("before")),
+        before(notes.c.id),
     )
     .order_by(notes.c.id.desc())
     .limit(given_integer("limit")),
@@ -1030,16 +997,7 @@ add(
     .limit(const(1)),
 )
 _history_insert = (
-    insert(history)
-    .inline()
-    .values(
-        task_id=given_text("task_id"),
-        agent=given_text("agent"),
-        action=given_text("action"),
-        attempt=given_integer("attempt"),
-        detail=given_text("detail"),
-        created_at=now(),
-    )
+    insert(history).inline().values(**given(history, "task_id agent action attempt detail"), created_at=now())
 )
 add("history_insert", "What happened to a task.", _history_insert)
 add(
@@ -1069,7 +1027,7 @@ add(
     select(history)
     .where(
         history.c.task_id == given_text("task_id"),
-        optional(history.c.id, given_integer("before"), history.c.id < given_integer("before")),
+        before(history.c.id),
     )
     .order_by(history.c.id.desc())
     .limit(given_integer("limit")),
@@ -1107,10 +1065,10 @@ _prune(history, "history")
 # --- lists and figures ------------------------------------------------------------------------------------------------
 
 _filters = (
-    optional(t.status, given_text("status")),
+    optional(t.status),
     optional(t.role_boundary, given_text("role")),
     optional(t.assigned_agent, given_text("agent")),
-    optional(t.project, given_text("project")),
+    optional(t.project),
 )
 _behind = optional(
     t.number,
@@ -1157,17 +1115,15 @@ add("tasks_any", "Whether there is any task.", select(exists(select(t.id)).label
 add(
     "tasks_counts",
     "How many tasks stand where, by role.",
-    select(t.status, t.role_boundary, func.count(t.id, type_=BIGINT).label("count"))
-    .where(optional(t.project, given_text("project")))
+    select(t.status, t.role_boundary, counted(t.id))
+    .where(optional(t.project))
     .group_by(t.status, t.role_boundary)
     .order_by(t.status, t.role_boundary),
 )
 add(
     "tasks_expired_count",
     "How many leases are past and not yet taken back.",
-    select(func.count(t.id, type_=BIGINT).label("count")).where(
-        _HELD, t.lease_until <= now(), optional(t.project, given_text("project"))
-    ),
+    select(counted(t.id)).where(_HELD, t.lease_until <= now(), optional(t.project)),
 )
 _since = given_instant("since")
 _finished_on = day_of(t.finished_at)
@@ -1175,16 +1131,16 @@ _created_on = day_of(t.created_at)
 add(
     "burn_created",
     "How many tasks came in on each day.",
-    select(_created_on.label("day"), func.count(t.id, type_=BIGINT).label("count"))
-    .where(t.created_at >= _since, optional(t.project, given_text("project")))
+    select(_created_on.label("day"), counted(t.id))
+    .where(t.created_at >= _since, optional(t.project))
     .group_by(_created_on)
     .order_by(_created_on),
 )
 add(
     "burn_finished",
     "How many tasks were done or cancelled on each day.",
-    select(_finished_on.label("day"), t.status, func.count(t.id, type_=BIGINT).label("count"))
-    .where(t.finished_at >= _since, optional(t.project, given_text("project")))
+    select(_finished_on.label("day"), t.status, counted(t.id))
+    .where(t.finished_at >= _since, optional(t.project))
     .group_by(_finished_on, t.status)
     .order_by(_finished_on, t.status),
 )
@@ -1204,10 +1160,10 @@ add(
     .select_from(tasks.outerjoin(_latest, _of_its_latest))
     .where(
         t.finished_at.is_not(None),
-        optional(t.status, given_text("status")),
+        optional(t.status),
         optional(t.role_boundary, given_text("role")),
-        optional(t.project, given_text("project")),
-        optional(_latest.c.agent, given_text("agent")),
+        optional(t.project),
+        optional(_latest.c.agent),
         optional(t.folded, given_text("needle"), contains(t.folded, given_text("needle"))),
         optional(
             t.number,
@@ -1221,8 +1177,8 @@ add(
 _attempt = attempts.c
 _ended_on = day_of(_attempt.ended_at)
 _attempts_of_project = attempts.join(tasks, t.id == _attempt.task_id)
-_ended_lately = and_(_attempt.ended_at >= _since, optional(t.project, given_text("project")))
-_how_many = func.count(_attempt.attempt, type_=BIGINT).label("count")
+_ended_lately = and_(_attempt.ended_at >= _since, optional(t.project))
+_how_many = counted(_attempt.attempt)
 add(
     "attempts_by_day",
     "How many attempts ended how on each day.",
@@ -1258,7 +1214,7 @@ _unreachable = (
     edge.met.is_(const(False)),
     _dependency.c.status == const(CANCELLED),
     _live,
-    optional(t.project, given_text("project")),
+    optional(t.project),
     optional(t.role_boundary, given_text("role")),
 )
 add(
@@ -1284,15 +1240,15 @@ add(
     "tasks_blocked",
     "What is BLOCKED, for a look.",
     select(t.id, t.number)
-    .where(t.status == const(BLOCKED), optional(t.project, given_text("project")))
+    .where(t.status == const(BLOCKED), optional(t.project))
     .order_by(t.number)
     .limit(given_integer("limit")),
 )
 add(
     "tasks_twins",
     "Live tasks of one title and role: perhaps dispatched twice.",
-    select(func.min(t.number, type_=BIGINT).label("first"), func.count(t.id, type_=BIGINT).label("count"))
-    .where(_live, optional(t.project, given_text("project")))
+    select(func.min(t.number, type_=BIGINT).label("first"), counted(t.id))
+    .where(_live, optional(t.project))
     .group_by(t.title, t.role_boundary, t.project)
     .having(func.count(t.id, type_=BIGINT) > const(1))
     .order_by(func.min(t.number))
@@ -1303,35 +1259,25 @@ _waits_for_nothing = and_(t.status == const(TODO), t.unmet_dependencies == const
 _parked_still = or_(t.parked_until.is_(None), t.parked_until > at_once())
 _set_aside = or_(and_(t.parked != const(""), _parked_still), _acted_on(moment=at_once()))
 _for_a_scope = and_(t.parked == const("scope"), _parked_still)
-_in_role = and_(t.role_boundary == given_text("role"), optional(t.project, given_text("project")))
+_in_role = and_(t.role_boundary == given_text("role"), optional(t.project))
+
+
+def _how_many_are(*these: ColumnElement[bool]) -> ColumnElement[Any]:
+    return func.coalesce(func.sum(case((and_(*these), const(1)), else_=const(0))), const(0), type_=BIGINT)
+
+
 add(
     "queue_census",
     "Why a role finds nothing: how many of its tasks stand where, and the next due time.",
     select(
         func.count(t.id, type_=BIGINT).label("total"),
-        func.coalesce(
-            func.sum(case((and_(_waits_for_nothing, ~_set_aside), const(1)), else_=const(0))), const(0), type_=BIGINT
-        ).label("ready"),
-        func.coalesce(
-            func.sum(case((and_(t.status == const(TODO), t.unmet_dependencies > const(0)), const(1)), else_=const(0))),
-            const(0),
-            type_=BIGINT,
-        ).label("waiting"),
-        func.coalesce(
-            func.sum(case((and_(_waits_for_nothing, _set_aside, ~_for_a_scope), const(1)), else_=const(0))),
-            const(0),
-            type_=BIGINT,
-        ).label("later"),
-        func.coalesce(
-            func.sum(case((and_(_waits_for_nothing, _for_a_scope), const(1)), else_=const(0))), const(0), type_=BIGINT
-        ).label("scope"),
-        func.coalesce(func.sum(case((_HELD, const(1)), else_=const(0))), const(0), type_=BIGINT).label("held"),
-        func.coalesce(
-            func.sum(case((t.status == const(BLOCKED), const(1)), else_=const(0))), const(0), type_=BIGINT
-        ).label("blocked"),
-        func.coalesce(func.sum(case((_in_review, const(1)), else_=const(0))), const(0), type_=BIGINT).label(
-            "in_review"
-        ),
+        _how_many_are(_waits_for_nothing, ~_set_aside).label("ready"),
+        _how_many_are(t.status == const(TODO), t.unmet_dependencies > const(0)).label("waiting"),
+        _how_many_are(_waits_for_nothing, _set_aside, ~_for_a_scope).label("later"),
+        _how_many_are(_waits_for_nothing, _for_a_scope).label("scope"),
+        _how_many_are(_HELD).label("held"),
+        _how_many_are(t.status == const(BLOCKED)).label("blocked"),
+        _how_many_are(_in_review).label("in_review"),
         func.min(case((_HELD, t.lease_until)), type_=DateTime(timezone=True)).label("next_expiry"),
         func.min(case((_set_aside, t.parked_until)), type_=DateTime(timezone=True)).label("next_due"),
     ).where(_in_role, _live),
@@ -1368,8 +1314,8 @@ add(
 add(
     "roles_with_ready",
     "Which roles have ready tasks, for whoever asks with the wrong one.",
-    select(t.role_boundary, func.count(t.id, type_=BIGINT).label("count"))
-    .where(_READY, optional(t.project, given_text("project")))
+    select(t.role_boundary, counted(t.id))
+    .where(_READY, optional(t.project))
     .group_by(t.role_boundary)
     .order_by(t.role_boundary)
     .limit(const(20)),
@@ -1387,7 +1333,7 @@ add(
     "A project's default lease and attempts.",
     update(projects)
     .where(projects.c.name == given_text("name"))
-    .values(lease_seconds=given_integer("lease_seconds"), max_attempts=given_integer("max_attempts"))
+    .values(**given(projects, "lease_seconds max_attempts"))
     .returning(projects.c.name, projects.c.lease_seconds, projects.c.max_attempts, projects.c.closed_at),
 )
 add(
@@ -1436,84 +1382,43 @@ add(
     "adopt_tasks",
     "A task of an adopted board, as it stands there: holder, lease and attempt too.",
     insert(tasks).values(
-        id=given_text("id"),
-        number=given_integer("number"),
-        title=given_text("title"),
-        body=given_text("body"),
-        status=given_text("status"),
+        **given(
+            tasks,
+            "id number title body status project priority lease_until attempt claimed_by unmet_dependencies"
+            " rejected_attempt folded created_at updated_at finished_at",
+        ),
         role_boundary=given_text("role"),
-        project=given_text("project"),
-        priority=given_integer("priority"),
         assigned_agent=given_text("agent"),
-        lease_until=given_instant("lease_until"),
-        attempt=given_integer("attempt"),
-        claimed_by=given_text("claimed_by"),
         max_attempts=const(MAX_ATTEMPTS),
-        unmet_dependencies=given_integer("unmet_dependencies"),
-        rejected_attempt=given_integer("rejected_attempt"),
-        folded=given_text("folded"),
-        created_at=given_instant("created_at"),
-        updated_at=given_instant("updated_at"),
-        finished_at=given_instant("finished_at"),
     ),
 )
 add(
     "adopt_task_dependencies",
     "An edge of an adopted board.",
     insert(task_dependencies).values(
-        task_id=given_text("task_id"), depends_on_task_id=given_text("depends_on"), met=given_boolean("met")
+        **given(task_dependencies, "task_id met"), depends_on_task_id=given_text("depends_on")
     ),
 )
 add(
     "adopt_attempts",
     "An attempt that the history of an adopted board tells of.",
-    insert(attempts).values(
-        task_id=given_text("task_id"),
-        attempt=given_integer("attempt"),
-        agent=given_text("agent"),
-        started_at=given_instant("started_at"),
-        ended_at=given_instant("ended_at"),
-        outcome=given_text("outcome"),
-        reason=given_text("reason"),
-    ),
+    insert(attempts).values(**given(attempts, "task_id attempt agent started_at ended_at outcome reason")),
 )
 add(
     "adopt_notes",
     "A note of an adopted board, with its own time.",
-    insert(notes).values(
-        task_id=given_text("task_id"),
-        author=given_text("author"),
-        note_type=given_text("note_type"),
-        content=given_text("content"),
-        folded=given_text("folded"),
-        created_at=given_instant("created_at"),
-    ),
+    insert(notes).values(**given(notes, "task_id author note_type content folded created_at")),
 )
 add(
     "adopt_history",
     "A history row of an adopted board, with its own time.",
-    insert(history).values(
-        task_id=given_text("task_id"),
-        agent=given_text("agent"),
-        action=given_text("action"),
-        attempt=given_integer("attempt"),
-        detail=given_text("detail"),
-        created_at=given_instant("created_at"),
-    ),
+    insert(history).values(**given(history, "task_id agent action attempt detail created_at")),
 )
 add(
     "adopt_events",
     "An event of an adopted board, with its own time.",
     insert(events).values(
-        created_at=given_instant("created_at"),
-        event_type=given_text("event_type"),
-        payload=given_json("payload"),
-        ttl_seconds=given_integer("ttl_seconds"),
-        project=given_text("project"),
-        agent=given_text("agent"),
-        ref=given_text("ref"),
-        message=const(""),
-        folded=given_text("folded"),
+        **given(events, "created_at event_type payload ttl_seconds project agent ref folded"), message=const("")
     ),
 )
 # Ids go on above what an adopted board gave out: where AUTOINCREMENT keeps them, then where identities do.
