@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from coordinate.cli.claims import lease_option
-from coordinate.cli.declared import argument, choice, command, option
+from coordinate.cli.declared import argument, choice, command, option, taking
 from coordinate.cli.shared import BadUsage, Call, given, tasks_named
 
 if TYPE_CHECKING:
@@ -15,16 +15,10 @@ if TYPE_CHECKING:
 
 def _tasks(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Several tasks, as arguments or as --ids."""
-
-    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
-        for each in (
-            option("--ids", multiple=True, help="The same as a comma list; repeatable."),
-            argument("tasks", nargs=-1, metavar=f"[{what}...]"),
-        ):
-            function = each(function)
-        return function
-
-    return declare
+    return taking(
+        argument("tasks", nargs=-1, metavar=f"[{what}...]"),
+        option("--ids", multiple=True, help="The same as a comma list; repeatable."),
+    )
 
 
 def _named(tasks: tuple[str, ...], ids: tuple[str, ...]) -> list[str]:

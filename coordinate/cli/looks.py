@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from coordinate.cli.declared import argument, choice, command, option
+from coordinate.cli.declared import argument, choice, command, option, taking
 from coordinate.cli.shared import Call, given, one_text
 from coordinate.states import IN_PROGRESS
 
@@ -31,19 +31,16 @@ def view(call: Call, task: str, notes: int | None, history: int | None, **pages:
         call.show(board.view(task=task, **given(notes=notes or None, history=history or None, **pages)))
 
 
-def _filters(function: Callable[..., Any]) -> Callable[..., Any]:
-    for each in (
-        option("--ndjson", is_flag=True, help="One task a line; without --limit all of them."),
-        option("--after", metavar="CURSOR", help="The next page: `next` of the page before."),
-        option("--limit", type=int, help="At most so many; 0 means the default."),
-        choice("--text", "query", help="Words in title, body or notes, in any letter case."),
-        project_option,
-        choice("--agent", "assigned_to", help="Only what this agent holds."),
-        choice("--role", help="Only tasks of this role."),
-        choice("--status", upper=True, help="TODO, IN_PROGRESS, BLOCKED, IN_REVIEW, DONE or CANCELLED."),
-    ):
-        function = each(function)
-    return function
+_filters = taking(
+    choice("--status", upper=True, help="TODO, IN_PROGRESS, BLOCKED, IN_REVIEW, DONE or CANCELLED."),
+    choice("--role", help="Only tasks of this role."),
+    choice("--agent", "assigned_to", help="Only what this agent holds."),
+    project_option,
+    choice("--text", "query", help="Words in title, body or notes, in any letter case."),
+    option("--limit", type=int, help="At most so many; 0 means the default."),
+    option("--after", metavar="CURSOR", help="The next page: `next` of the page before."),
+    option("--ndjson", is_flag=True, help="One task a line; without --limit all of them."),
+)
 
 
 @command("list", example="coordinate task list --status TODO --limit 20")

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from coordinate.cli.declared import MOMENT, argument, choice, command, option
+from coordinate.cli.declared import MOMENT, argument, choice, command, option, taking
 from coordinate.cli.shared import BadUsage, Call, given, read_text, revision_option, tasks_named
 
 task_argument = argument("task", metavar="TASK-ID")
 
 
-def _content_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What a task says, apart from its title and role."""
-    for each in (
-        option("--max-attempts", type=int, help="Leases that may expire before the task is BLOCKED."),
-        option("--not-before", type=MOMENT, help="Not to be claimed before: 2030-01-31T12:00:00Z."),
-        option(
-            "--scope",
-            "scopes",
-            multiple=True,
-            help="A path or glob that the work changes, from the root of the repository; repeatable.",
-        ),
-        option("--body-file", metavar="FILE", help="The body from a UTF-8 file; - is stdin."),
-        option("--body", help="Everything the worker needs to know."),
-        option("--priority", type=int, help="0 to 999, lower is sooner."),
-        choice("--project", help="Which project it belongs to."),
-    ):
-        function = each(function)
-    return function
+# What a task says, apart from its title and role.
+_content_options = taking(
+    choice("--project", help="Which project it belongs to."),
+    option("--priority", type=int, help="0 to 999, lower is sooner."),
+    option("--body", help="Everything the worker needs to know."),
+    option("--body-file", metavar="FILE", help="The body from a UTF-8 file; - is stdin."),
+    option(
+        "--scope",
+        "scopes",
+        multiple=True,
+        help="A path or glob that the work changes, from the root of the repository; repeatable.",
+    ),
+    option("--not-before", type=MOMENT, help="Not to be claimed before: 2030-01-31T12:00:00Z."),
+    option("--max-attempts", type=int, help="Leases that may expire before the task is BLOCKED."),
+)
 
 
 @command("dispatch", example='coordinate task dispatch --title "Write the parser" --role worker --depends-on TASK-1')
