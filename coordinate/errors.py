@@ -393,3 +393,7 @@ class Moved(CoordinateError):
     code = "moved"
     exit_status = 7
     http_status = 410
+
+
+# What keeps something alive meets these, and tries again: the board is busy or away for a while.
+AWAY = (Busy, Unreachable, ReadOnly, OutcomeUnknown)

@@ -35,7 +35,6 @@ _FOLDERS = (("--git-path", "hooks"), ("--git-common-dir",))
 _WHOLE = ("--name-only", "--no-renames", "--no-relative", "--ignore-submodules=none")
 PATTERNS_AT_ONCE = 100
 TOLD_MAX = 20
-AWAY = (errors.Busy, errors.Unreachable, errors.ReadOnly, errors.OutcomeUnknown)
 NO_BOARD = (errors.NoBoard, errors.NotABoard, errors.SchemaBehind, errors.SchemaAhead, errors.UnsupportedDatabase)
 
 project_option = option("--project", help="Whose scopes. Default: default.")
@@ -123,7 +122,7 @@ def check(
         wanted[top] += [pattern for name in names for pattern in _patterns(top, name)]
     try:
         answers = [answer for top, patterns in wanted.items() for answer in _ask(call, top, patterns, own)]
-    except (*AWAY, *NO_BOARD) as error:
+    except (*errors.AWAY, *NO_BOARD) as error:
         if not fail_open:
             raise
         call.warn(f"the board could not be asked, so nothing is guarded: {error.message}", code=error.code)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from coordinate.records import Lease
     from coordinate.service import Coordinator
 
-AWAY = (errors.Busy, errors.Unreachable, errors.OutcomeUnknown, errors.ReadOnly)
 LOST = (errors.StaleClaim, errors.NotFound, errors.Held)
 
 
@@ -65,7 +64,7 @@ def _keep(call: Call, board: Coordinator, lock: Lease, ttl: int, child: subproce
             ends = asked + ttl
         except LOST as error:
             raise _stopped(child, error) from None
-        except AWAY as error:
+        except errors.AWAY as error:
             if time.monotonic() > ends:
                 raise _stopped(child, error) from None
             call.warn(f"the lock could not be renewed, trying again: {error.message}")
@@ -82,5 +81,5 @@ def _give_back(call: Call, board: Coordinator, lock: Lease) -> None:
     """Raises `StaleClaim` when another took it meanwhile: what it protects may not be as the command left it."""
     try:
         board.release_lock(name=lock.resource, fence=lock.fence, project=lock.project)
-    except AWAY as error:
+    except errors.AWAY as error:
         call.warn(f"the lock could not be given back, it ends by itself: {error.message}")

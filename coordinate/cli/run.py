@@ -75,7 +75,7 @@ def _keep(call: Call, board: Coordinator, handle: str, child: subprocess.Popen[b
                 hint="the command was stopped; claim the next task",
                 **error.facts,
             ) from None
-        except (errors.Busy, errors.Unreachable, errors.ReadOnly, errors.OutcomeUnknown) as error:
+        except errors.AWAY as error:
             call.warn(f"the claim could not be renewed, trying again: {error.message}")
 
 

@@ -150,8 +150,7 @@ def refuse_what_is_no_board(board: Path, where: str) -> None:
     try:
         tables, _ = engine.look_around(connection)
     except sqlite3.Error as error:
-        explained = engine.explain(error, committing=False)
-        raise (explained.error if explained else error) from None
+        raise dialect.in_our_words(engine, error) from None
     finally:
         connection.close()
     if knowledge.VERSION_TABLE not in tables:
@@ -206,8 +205,7 @@ def _copy(board: Path, partial: Path) -> dict[str, int]:
                 raise _damaged(board, str(error)) from None
             case sqlite3.SQLITE_FULL | sqlite3.SQLITE_IOERR:
                 raise errors.Unreachable(f"the disk refuses a copy of {board}: {error}", hint=_SPACE) from None
-        explained = dialect.SQLite(str(board)).explain(error, committing=False)
-        raise (explained.error if explained else error) from None
+        raise dialect.in_our_words(dialect.SQLite(str(board)), error) from None
     if verdict:
         raise _damaged(board, verdict)
     if counted != rows:

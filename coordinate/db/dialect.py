@@ -195,6 +195,12 @@ def let_in(engine: Engine) -> Any:
         pause = min(pause * 2, 1.0)
 
 
+def in_our_words(engine: Engine, error: BaseException) -> BaseException:
+    """What a caller is told of what a driver raised; a fault of ours stays what it is."""
+    explained = engine.explain(error, committing=False) if isinstance(error, engine.driver_error) else None
+    return error if explained is None else explained.error
+
+
 # --- SQLite -----------------------------------------------------------------------------------------------------------
 
 # File systems on which WAL's shared memory does not work between processes.
@@ -317,8 +323,7 @@ class SQLite:
                 busy = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
                 if not busy or time.monotonic() > deadline:
                     connection.close()
-                    explained = self.explain(error, committing=False)
-                    raise (explained.error if explained else error) from error
+                    raise in_our_words(self, error) from error
                 rest(0.01)
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute(f"PRAGMA synchronous = {self.synchronous}")

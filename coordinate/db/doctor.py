@@ -123,8 +123,7 @@ def _in_our_words(engine: dialect.Engine) -> Iterator[None]:
     try:
         yield
     except engine.driver_error as error:
-        explained = engine.explain(error, committing=False)
-        raise (explained.error if explained else error) from None
+        raise dialect.in_our_words(engine, error) from None
 
 
 # --- a move -----------------------------------------------------------------------------------------------------------

@@ -132,8 +132,7 @@ def current(target: str, *, missing_ok: bool = False, patience: float | None = N
         moves = _read(engine, connection, "move_state") if versions and "board_move" in tables else []
         engine.commit(connection)
     except engine.driver_error as error:
-        explained = engine.explain(error, committing=False)
-        raise (explained.error if explained else error) from None
+        raise dialect.in_our_words(engine, error) from None
     finally:
         with suppress(engine.driver_error):
             engine.rollback(connection)

@@ -69,13 +69,13 @@ def replacing(source: Path, board: Path, *, replace: bool) -> Iterator[Replacing
                 engine.rollback(connection)
                 if kept is not None:
                     Path(kept).unlink()  # the board is as it was
-                raise _in_our_words(engine, error) from None
+                raise dialect.in_our_words(engine, error) from None
             try:
                 engine.commit(connection)
                 if aside is not None:
                     connection.execute("PRAGMA main.journal_mode = DELETE")  # all of it is in the file
             except sqlite3.Error as error:
-                raise _in_our_words(engine, error) from None
+                raise dialect.in_our_words(engine, error) from None
         if aside is not None:
             _put_in_place(place, board, aside)
 
@@ -94,12 +94,7 @@ def _begin(engine: dialect.SQLite, connection: Any, copy: Path) -> None:
                 hint="stop the agents, keep what is there, with its -wal and -shm, elsewhere; put a copy of the backup"
                 " in its place; then coordinate db restore --settle --yes",
             ) from None
-        raise _in_our_words(engine, error) from None
-
-
-def _in_our_words(engine: dialect.SQLite, error: BaseException) -> BaseException:
-    explained = engine.explain(error, committing=False) if isinstance(error, sqlite3.Error) else None
-    return explained.error if explained else error
+        raise dialect.in_our_words(engine, error) from None
 
 
 def _refuse_what_is_no_file(source: Path, board: Path) -> None:
@@ -199,10 +194,10 @@ def _damage(board: Path) -> str:
     except errors.NotABoard as error:
         return error.message
     except sqlite3.DatabaseError as error:
-        explained = engine.explain(error, committing=False)
-        if explained is None or isinstance(explained.error, errors.NotABoard):
+        told = dialect.in_our_words(engine, error)
+        if told is error or isinstance(told, errors.NotABoard):
             return str(error)
-        raise explained.error from None
+        raise told from None
 
 
 # What callers show the revision of, beside tasks; a board of an older schema has none of them.

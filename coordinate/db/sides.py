@@ -253,9 +253,8 @@ class _Side:
     def _begin(self, *, writes: bool) -> None:
         raise NotImplementedError
 
-    def _in_our_words(self, error: Exception) -> Exception:
-        explained = self.engine.explain(error, committing=False)
-        return error if explained is None else explained.error
+    def _in_our_words(self, error: Exception) -> BaseException:
+        return dialect.in_our_words(self.engine, error)
 
     def _ask(self, sql: str, *params: Any) -> list[Row]:
         return list(self.engine.execute(self._connection, sql, params).fetchall())
@@ -675,7 +674,7 @@ class PostgresSide(_Side):
             f" SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'; SET LOCAL maintenance_work_mem = '128MB'"
         )
 
-    def _in_our_words(self, error: Exception) -> Exception:
+    def _in_our_words(self, error: Exception) -> BaseException:
         state = getattr(error, "sqlstate", None) or ""
         if state.startswith(("22", "23")):
             return errors.CannotMove(
