@@ -46,7 +46,7 @@ def connect(url: str) -> Any:
     """A connection of the bare driver, in autocommit."""
     if is_postgres(url):
         return psycopg.connect(url, autocommit=True, prepare_threshold=None)  # there may be a pooler in between
-    return sqlite3.connect(url, isolation_level=None)
+    return sqlite3.connect(url, isolation_level=None, timeout=30)
 
 
 def rows(url: str, sql: str) -> list[tuple[Any, ...]]:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,9 @@ class Answer:
 class Command:
     """`coordinate …` on one board, in an empty folder."""
 
+    first: Callable[[], None] | None = None
+    """What the process does before it becomes the command."""
+
     def __init__(self, url: str, folder: Path, **environment: str) -> None:
         self.url, self.folder = url, folder
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("COORDINATE_")}
@@ -57,6 +61,7 @@ class Command:
             capture_output=True,
             cwd=self.folder,
             env={**self.environment, **environment},
+            preexec_fn=self.first,
             timeout=180,
             check=False,
         )

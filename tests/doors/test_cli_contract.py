@@ -64,14 +64,6 @@ def call(board_url: str, tmp_path: Path) -> Command:
     return Command(board_url, tmp_path)
 
 
-@pytest.fixture
-def here(sqlite_template: Path, tmp_path: Path) -> Command:
-    """The same where one engine tells all."""
-    board = tmp_path / "board.db"
-    board.write_bytes(sqlite_template.read_bytes())
-    return Command(str(board), tmp_path)
-
-
 # --- the keys ---------------------------------------------------------------------------------------------------------
 
 

@@ -23,13 +23,6 @@ LOCALES = [
 ]
 
 
-@pytest.fixture
-def here(sqlite_template: Path, tmp_path: Path) -> Command:
-    board = tmp_path / "board.db"
-    board.write_bytes(sqlite_template.read_bytes())
-    return Command(str(board), tmp_path)
-
-
 # --- locales ----------------------------------------------------------------------------------------------------------
 
 

@@ -12,12 +12,7 @@ import pytest
 
 from coordinate.cli import places
 from tests.doors.command import Answer, Command
-from tests.doors.repository import Repository, made
-
-
-@pytest.fixture
-def repository(tmp_path: Path, sqlite_template: Path) -> Repository:
-    return made(tmp_path, sqlite_template)
+from tests.doors.repository import Repository
 
 
 def claimed(answer: Answer) -> list[str]:

@@ -11,17 +11,12 @@ from typing import Any
 import pytest
 
 from tests.doors.command import Answer, Command
-from tests.doors.repository import Repository, made
+from tests.doors.repository import Repository
 
 WORKTREE_KEYS = {
     *("id", "task_id", "agent", "session_id", "project", "branch", "root", "base", "state"),
     *("created_at", "updated_at", "closed_at", "close_reason"),
 }
-
-
-@pytest.fixture
-def repository(tmp_path: Path, sqlite_template: Path) -> Repository:
-    return made(tmp_path, sqlite_template)
 
 
 @pytest.fixture

@@ -9,14 +9,9 @@ import pytest
 
 from coordinate import config, git
 from tests.doors.command import Command
-from tests.doors.repository import Repository, made
+from tests.doors.repository import Repository
 
 MISSING = "0" * 39 + "1"
-
-
-@pytest.fixture
-def repository(tmp_path: Path, sqlite_template: Path) -> Repository:
-    return made(tmp_path, sqlite_template)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 
 from tests.clock import age
 from tests.doors.command import Answer
-from tests.doors.repository import Repository, made
+from tests.doors.repository import Repository
 
 ODD_NAMES = [
     "with space.py",
@@ -26,11 +26,6 @@ ODD_NAMES = [
     "100%_.txt",
     "new\nline",
 ]
-
-
-@pytest.fixture
-def repository(tmp_path: Path, sqlite_template: Path) -> Repository:
-    return made(tmp_path, sqlite_template)
 
 
 @pytest.fixture

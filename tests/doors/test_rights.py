@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import pytest
 
 import coordinate
 from coordinate import errors, service
-from tests.doors.command import COORDINATE, Answer, Command
+from tests.doors.command import Answer, Command
 
 DAC_OVERRIDE, DAC_READ_SEARCH, PR_CAPBSET_DROP = 1, 2, 24
 
@@ -24,18 +23,9 @@ DAC_OVERRIDE, DAC_READ_SEARCH, PR_CAPBSET_DROP = 1, 2, 24
 class Ordinary(Command):
     """A user to whom permissions apply."""
 
-    def __call__(self, *arguments: str, stdin: str = "", **environment: str) -> Answer:
-        done = subprocess.run(
-            [*COORDINATE, *arguments],
-            input=stdin.encode(),
-            capture_output=True,
-            cwd=self.folder,
-            env={**self.environment, **environment},
-            preexec_fn=_without_privileges,
-            timeout=60,
-            check=False,
-        )
-        return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
+    @staticmethod
+    def first() -> None:
+        _without_privileges()
 
 
 def _without_privileges() -> None:

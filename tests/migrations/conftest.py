@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import coordinate
-from coordinate.db import knowledge
-from tests.migrations.catalog import CHECKOUT, write_later
+from coordinate.db import knowledge, migrate
+from tests.migrations.catalog import CHECKOUT, fill, path_of, write_later
 
 
 @pytest.fixture
@@ -19,6 +19,14 @@ def scripts(tmp_path: Path) -> Path:
     write_later(copy, "9001", knowledge.HEAD)
     write_later(copy, "9002", "9001")
     return copy
+
+
+@pytest.fixture
+def board_file(sqlite_url: str) -> Path:
+    """A file with a board of everything."""
+    migrate.upgrade(sqlite_url)
+    fill(sqlite_url)
+    return path_of(sqlite_url)
 
 
 @pytest.fixture

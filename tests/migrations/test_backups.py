@@ -18,14 +18,7 @@ import coordinate
 from coordinate import errors, service
 from coordinate.db import backup, dialect, migrate
 from coordinate.db.knowledge import HEAD
-from tests.migrations.catalog import FAULT, fill, path_of, rows, step, write_later
-
-
-@pytest.fixture
-def board_file(sqlite_url: str) -> Path:
-    migrate.upgrade(sqlite_url)
-    fill(sqlite_url)
-    return path_of(sqlite_url)
+from tests.migrations.catalog import FAULT, rows, step, write_later
 
 
 def backups_of(board: Path) -> list[str]:

@@ -27,18 +27,11 @@ from coordinate import errors
 from coordinate.db import backup, dialect, doctor, knowledge, migrate, move, server
 from coordinate.records import Symptom
 from tests.doors.command import Command
-from tests.migrations.catalog import fill, path_of, rows, run, run_script
+from tests.migrations.catalog import fill, rows, run, run_script
 from tests.postgres import Server, with_user
 from tests.races import arena
 
 FORK = multiprocessing.get_context("fork")
-
-
-@pytest.fixture
-def board_file(sqlite_url: str) -> Path:
-    migrate.upgrade(sqlite_url)
-    fill(sqlite_url)
-    return path_of(sqlite_url)
 
 
 # --- backup -----------------------------------------------------------------------------------------------------------

@@ -28,19 +28,12 @@ from coordinate.db import backup, migrate, move, server
 from coordinate.db.knowledge import HEAD
 from coordinate.db.restore import replacing
 from tests.doors.command import Command
-from tests.migrations.catalog import catalog, fill, path_of, rows, run, run_script
+from tests.migrations.catalog import catalog, fill, rows, run, run_script
 from tests.postgres import Server, answer, local_binaries, major_version, wheel_binaries, with_user
 from tests.races import arena
 from tests.tables import as_owner, assert_sound
 
 FORK = multiprocessing.get_context("fork")
-
-
-@pytest.fixture
-def board_file(sqlite_url: str) -> Path:
-    migrate.upgrade(sqlite_url)
-    fill(sqlite_url)
-    return path_of(sqlite_url)
 
 
 def numbers(url: str) -> dict[str, int]:

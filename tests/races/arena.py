@@ -14,14 +14,13 @@ import pickle
 import random
 import re
 import signal
-import sqlite3
 import threading
 import time
 import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar, cast
 
@@ -30,11 +29,13 @@ import psycopg
 import coordinate
 from coordinate import errors
 from coordinate.db.compiled import Library, Statement
-from coordinate.db.dialect import SQLite, is_postgres
+from coordinate.db.dialect import SQLite
 from coordinate.db.engine import Tx
 from coordinate.plans import PlannedTask
 from coordinate.service import Coordinator
 from tests.postgres import nobody
+from tests.tables import rows
+from tests.tables import run as change
 
 FORK = multiprocessing.get_context("fork")
 KILLED = "killed"
@@ -243,9 +244,24 @@ def replaced(name: str, sql: str) -> Weakness:
     return cut(name, r"^.+$", put=sql.replace("\\", "\\\\"))
 
 
+def before(name: str, act: Callable[[Tx], object]) -> None:
+    """In this process `act` comes just before a statement is asked."""
+
+    def acting(method: Callable[..., Any]) -> Callable[..., Any]:
+        def ask(self: Tx, asked: str, /, **params: Any) -> Any:
+            if asked == name:
+                act(self)
+            return method(self, asked, **params)
+
+        return ask
+
+    for method in ("one", "all", "run"):
+        setattr(Tx, method, acting(getattr(Tx, method)))
+
+
 def slow_before(name: str, seconds: float) -> Weakness:
     """No weakness: a process that is slow at a bad moment, which must do no harm."""
-    return lambda: _before(name, lambda: time.sleep(random.uniform(0, seconds)))
+    return lambda: before(name, lambda tx: time.sleep(random.uniform(0, seconds)))
 
 
 def overtaken_before(name: str, *, number: int = 0) -> Weakness:
@@ -277,7 +293,7 @@ def overtaken_before(name: str, *, number: int = 0) -> Weakness:
         Racer.wait_for_all = go
         Racer.at_the_end.append(end)
         if ours:
-            _before(name, stand)
+            before(name, lambda tx: stand())
 
     return weaken
 
@@ -296,23 +312,9 @@ def meeting_before(name: str, *, parties: int = 2) -> Weakness:
                 with suppress(threading.BrokenBarrierError):
                     barrier.wait()
 
-        _before(name, meet)
+        before(name, lambda tx: meet())
 
     return weaken
-
-
-def _before(name: str, act: Go) -> None:
-    for method in ("one", "all", "run"):
-        setattr(Tx, method, _acting(getattr(Tx, method), name, act))
-
-
-def _acting(method: Callable[..., Any], name: str, act: Go) -> Callable[..., Any]:
-    def acting(self: Tx, asked: str, /, **params: Any) -> Any:
-        if asked == name:
-            act()
-        return method(self, asked, **params)
-
-    return acting
 
 
 def no_transactions() -> None:
@@ -322,25 +324,6 @@ def no_transactions() -> None:
 
 
 # --- the judge: what must be true of every board, whoever raced -------------------------------------------------------
-
-
-def rows(url: str, sql: str) -> list[tuple[Any, ...]]:
-    """Ask the database, not the product."""
-    if is_postgres(url):
-        with psycopg.connect(url) as connection:
-            return list(connection.execute(sql.encode()).fetchall())
-    with closing(sqlite3.connect(url, timeout=30)) as lite:
-        return list(lite.execute(sql).fetchall())
-
-
-def change(url: str, sql: str) -> None:
-    """Move a stored time, or break something on purpose."""
-    if is_postgres(url):
-        with psycopg.connect(url) as connection:
-            connection.execute(sql.encode())
-    else:
-        with closing(sqlite3.connect(url, timeout=30)) as lite, lite:
-            lite.execute(sql)
 
 
 def await_blocked(url: str, pid: int) -> None:

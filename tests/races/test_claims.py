@@ -17,7 +17,6 @@ import pytest
 import coordinate
 from coordinate import errors
 from coordinate.db.dialect import SQLite, is_postgres
-from coordinate.db.engine import Tx
 from coordinate.service import Coordinator
 from tests.races import arena
 from tests.races.arena import KILLED, Go, Noticed, Weakness
@@ -343,15 +342,8 @@ def play_pause(url: str, weakness: Weakness | None = None) -> None:
     looked, claimed = arena.FORK.Event(), arena.FORK.Event()
 
     def slow(go: Go) -> str | None:
-        ask = Tx.all
-
-        def pausing(self: Tx, name: str, /, **params: Any) -> Any:
-            if name == "claim_at_once":
-                looked.set()
-                claimed.wait(arena.PATIENCE_SECONDS if is_postgres(url) else 0.7)
-            return ask(self, name, **params)
-
-        Tx.all = pausing  # type: ignore[method-assign]
+        seconds = arena.PATIENCE_SECONDS if is_postgres(url) else 0.7
+        arena.before("claim_at_once", lambda tx: (looked.set(), claimed.wait(seconds)))
         with coordinate.connect(url, agent="slow") as c:
             claim = c.claim_next(role="worker")
             return claim and claim.handle

@@ -465,14 +465,7 @@ def test_who_is_refused_for_a_take_is_told_so_also_when_it_is_over_by_the_look(b
         c.take(ask=ask, session=session)
 
     def finish(go: Go) -> tuple[str, str]:
-        one = Tx.one
-
-        def over_by_now(self: Tx, name: str, /, **params: Any) -> Any:
-            if name == "ask_for":
-                self.run("asks_let_go", sessions=[session])
-            return one(self, name, **params)
-
-        Tx.one = over_by_now  # type: ignore[method-assign]
+        arena.before("ask_for", lambda tx: tx.run("asks_let_go", sessions=[session]))  # it is over by now
         with coordinate.connect(board_url, agent="alice") as c:
             try:
                 getattr(c, verb)(ask=ask, **given[verb])
