@@ -263,7 +263,7 @@ def _make_board(directory: Path, db: str | None, warnings: list[str], awaited: C
     from coordinate.db import migrate  # Alembic: only here
 
     place = config.locate(db, start=directory)
-    if place.refusals and (directory / config.FOLDER / "config.toml").exists():
+    if place.refusals and (directory / config.FOLDER / config.CONFIG).exists():
         # It may name the board; a second one beside it would be worse than none.
         raise PermissionDenied(place.refusals[0], hint="put that right, and run init again")
     target, own = place.target, directory / config.FOLDER / config.BOARD
@@ -308,7 +308,7 @@ def _config_file(directory: Path, db: str) -> files.Change | None:
     target = remembered(db)
     if target == str(directory / config.FOLDER / config.BOARD):
         return None
-    name = f"{config.FOLDER}/config.toml"
+    name = f"{config.FOLDER}/{config.CONFIG}"
     try:
         content = f"db = {_toml(target)}\n".encode()
     except UnicodeEncodeError:
