@@ -98,9 +98,7 @@ def emit(
         agent=inputs.agent(agent),
         ref=None if ref is None else inputs.line(ref, "ref", limit=inputs.TITLE_MAX),
         message=inputs.text(message, "message", limit=inputs.MESSAGE_MAX),
-        ttl_seconds=None
-        if ttl_seconds is None
-        else inputs.integer(ttl_seconds, "ttl_seconds", least=0, most=inputs.TTL_SECONDS_MAX),
+        ttl_seconds=inputs.integer_or_none(ttl_seconds, "ttl_seconds", least=0, most=inputs.TTL_SECONDS_MAX),
     )
 
 
@@ -124,7 +122,7 @@ def list_events(
         ref=None if ref is None else inputs.line(ref, "ref", limit=inputs.TITLE_MAX),
         project=inputs.name_or_none(project, "project"),
         agent=inputs.name_or_none(by_agent, "by_agent"),
-        before=_position(before, "before"),
+        before=inputs.integer_or_none(before, "before"),
         limit=inputs.limit(limit),
     )
     return [_event(row) for row in reversed(found)]
@@ -149,7 +147,7 @@ def search_events(
         project=inputs.name_or_none(project, "project"),
         any_type="any" if event_types is None else None,
         event_types=[] if event_types is None else inputs.names(event_types, "event_types"),
-        before=_position(before, "before"),
+        before=inputs.integer_or_none(before, "before"),
         limit=inputs.limit(limit),
     )
     return [_event(row) for row in found]
@@ -159,7 +157,7 @@ def peek(tx: Tx, *, after: int, project: str | None = None, not_by: str | None =
     """The events behind a position, in order; moves no cursor."""
     found = tx.all(
         "events_after",
-        after=_position(after, "after"),
+        after=inputs.integer_or_none(after, "after"),
         project=inputs.name_or_none(project, "project"),
         not_by=inputs.name_or_none(not_by, "not_by"),
         limit=inputs.limit(limit),
@@ -169,7 +167,7 @@ def peek(tx: Tx, *, after: int, project: str | None = None, not_by: str | None =
 
 def head(tx: Tx) -> int:
     """The last position given out so far."""
-    return int(_head(tx).position)
+    return int(tx.the("feed_head").position)
 
 
 def next_events(
@@ -248,7 +246,7 @@ def unheard(tx: Tx, *, agent: str, session: str | None) -> bool:
     """
     agent, consumer = inputs.agent(agent), listener(inputs.name(session or agent, "session"))
     cursor = tx.one("cursor", consumer=consumer)
-    here = _head(tx)
+    here = tx.the("feed_head")
     if cursor is None or here.position - cursor.delivered > SILENT_MAX or here.pruned > cursor.delivered:
         return True
     if cursor.rested and here.position > cursor.delivered:
@@ -262,7 +260,7 @@ def ack(tx: Tx, *, consumer: str, position: int) -> Cursor:
     A cursor never moves back: an older position changes nothing. One that was never delivered is refused.
     """
     consumer = inputs.not_own(consumer, "consumer", *inputs.OWN_CONSUMERS)
-    position = inputs.integer(position, "position", least=0, most=inputs.BIGINT_MAX)
+    position = inputs.integer(position, "position")
     cursor = tx.one("cursor", consumer=consumer)
     if cursor is None:
         raise NotFound(f"no consumer is called {consumer}", hint="it begins with: events next --consumer NAME")
@@ -283,7 +281,7 @@ def rewind(tx: Tx, *, consumer: str, position: int) -> Cursor:
     The one way in which a cursor moves back; a position beyond the head is refused. A new consumer begins there.
     """
     consumer = inputs.not_own(consumer, "consumer", *inputs.OWN_CONSUMERS)
-    position = inputs.integer(position, "position", least=0, most=inputs.BIGINT_MAX)
+    position = inputs.integer(position, "position")
     if position > head(tx):
         raise InvalidInput(
             f"the log ends at {head(tx)}, before {position}", hint="name a position of the log", field="position"
@@ -323,8 +321,7 @@ def _page(tx: Tx, here: Row, statement: str, **wanted: Any) -> tuple[list[Row], 
 def _gap(tx: Tx, acknowledged: int, pruned: int) -> Gap | None:
     if acknowledged >= pruned:
         return None
-    left = tx.one("feed_count", after=acknowledged, through=pruned)
-    assert left is not None
+    left = tx.the("feed_count", after=acknowledged, through=pruned)
     lost = pruned - acknowledged - int(left.count)
     return Gap(acknowledged, pruned, lost) if lost > 0 else None
 
@@ -356,16 +353,6 @@ def _place(tx: Tx, consumer: str, *, from_start: bool = False) -> tuple[Row, Row
         tx.run("cursor_start", consumer=consumer, position=0 if from_start else int(here.position))
         cursor = tx.one("cursor", consumer=consumer)
     return here, cursor
-
-
-def _head(tx: Tx) -> Row:
-    row = tx.one("feed_head")
-    assert row is not None
-    return row
-
-
-def _position(value: int | None, field: str) -> int | None:
-    return None if value is None else inputs.integer(value, field, least=0, most=inputs.BIGINT_MAX)
 
 
 def _event(row: Row) -> Event:

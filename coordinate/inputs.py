@@ -176,13 +176,18 @@ def status(value: object) -> str:
     return one_of(value, "status", STATUSES)
 
 
-def integer(value: object, field: str, *, least: int, most: int) -> int:
-    """A whole number within bounds; True and False are no numbers."""
+def integer(value: object, field: str, *, least: int = 0, most: int = BIGINT_MAX) -> int:
+    """A whole number within bounds, by default those of a column that counts; True and False are no numbers."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise refuse(field, f"{field} must be a whole number, not {_kind(value)}")
     if not least <= value <= most:
         raise refuse(field, f"{field} must be from {least} to {most}, not {short(value)}", least=least, most=most)
     return value
+
+
+def integer_or_none(value: object, field: str, *, least: int = 0, most: int = BIGINT_MAX) -> int | None:
+    """The same where it may be absent: the number before a page, a revision that is expected."""
+    return None if value is None else integer(value, field, least=least, most=most)
 
 
 def flag(value: object, field: str) -> bool:
@@ -198,6 +203,11 @@ def priority(value: object) -> int:
 
 def lease_seconds(value: object, field: str = "lease_seconds") -> int:
     return integer(value, field, least=1, most=LEASE_SECONDS_MAX)
+
+
+def lease_seconds_or_none(value: object, field: str = "lease_seconds") -> int | None:
+    """The same where it may be absent: a project's or the program's default then."""
+    return None if value is None else lease_seconds(value, field)
 
 
 def limit(value: object, *, most: int = LIST_MAX) -> int:
@@ -246,6 +256,13 @@ def parse_instant(value: str, field: str) -> datetime:
             field, f"{field} is not a date and time: {short(value)}", hint="write it as 2030-01-31T12:00:00Z"
         ) from None
     return instant(parsed, field)
+
+
+def parse_integer(value: str, field: str, *, most: int = BIGINT_MAX, hint: str = "") -> int:
+    """Digits as a whole number."""
+    if value.isascii() and value.isdigit() and len(value) < 19 and int(value) <= most:
+        return int(value)
+    raise refuse(field, f"{field} must be a whole number", hint=hint)
 
 
 def task_id(value: object, field: str = "task_id") -> str:

@@ -154,7 +154,7 @@ def grant_scopes(
     first, _ = counters.take(tx, "fence", len(patterns))
     granted = []
     for place, pattern in enumerate(patterns):
-        row = tx.one(
+        row = tx.the(
             "lease_insert",
             kind="scope",
             project=project,
@@ -169,7 +169,6 @@ def grant_scopes(
             fence=first + place,
             ttl_seconds=ttl_seconds,
         )
-        assert row is not None
         granted.append(lease_of(row))
     log(tx, "lease.claimed", granted, agent=agent)
     return granted

@@ -302,29 +302,27 @@ class Coordinator:
         """
         name, run = self._caller(agent, session)
 
-        def look(*, wait: bool = False, projects: frozenset[str] = frozenset()) -> Callable[[Tx], claiming.Look]:
-            return lambda tx: claiming.claim_batch(
-                tx,
-                role=role,
-                count=count,
-                project=project,
-                lease_seconds=lease_seconds,
-                respect_dependencies=respect_dependencies,
-                wait=wait,
-                projects=projects,
-                agent=name,
-                session=run,
-            )
-
-        found = self._perform(look(), writes=True, session=run)
+        look = functools.partial(
+            claiming.claim_batch,
+            role=role,
+            count=count,
+            project=project,
+            lease_seconds=lease_seconds,
+            respect_dependencies=respect_dependencies,
+            agent=name,
+            session=run,
+        )
+        found = self._perform(look, writes=True, session=run)
         while True:
             if found.locked and not found.more and not self.database.borrowed:
                 # Somebody has the last ready task locked: it is his, or he lets go of it soon; if not, there is none.
                 with suppress(errors.Busy):
-                    found = self._perform(look(wait=True), writes=True, session=run, at_once=(errors.Busy,))
+                    found = self._perform(
+                        functools.partial(look, wait=True), writes=True, session=run, at_once=(errors.Busy,)
+                    )
             if not found.more:
                 return found.claims()
-            found = self._perform(look(projects=found.projects), writes=True, session=run)
+            found = self._perform(functools.partial(look, projects=found.projects), writes=True, session=run)
 
     def claim_next(
         self,
@@ -379,7 +377,7 @@ class Coordinator:
         `full`. It waits on while the board moves, and raises `Moved` once it has.
         """
         name, run = self._caller(agent, session)
-        inputs.integer(after, "after", least=0, most=inputs.BIGINT_MAX)
+        inputs.integer(after, "after")
 
         def look() -> list[Ask]:
             found, is_due = self._perform(lambda tx: asks.look(tx, ask=ask), writes=False, session=run)
@@ -427,11 +425,8 @@ class Coordinator:
         `wait` (seconds, at most 86,400) returns as soon as there is one. Two processes under one consumer name get the
         same events.
         """
-        deadline = time.monotonic() + inputs.seconds(wait, "wait", most=inputs.WAIT_SECONDS_MAX)
-        if wait:
-            self.database.may_wait()
+        deadline = self._deadline(wait)
         look = functools.partial(
-            _call,
             events.next_events,
             consumer=consumer,
             limit=limit,
@@ -486,11 +481,9 @@ class Coordinator:
         along, each once. In vain the answer says so: call again. Raises `Moved` when there is nothing, and the board
         has moved; while it moves this waits on.
         """
-        deadline = time.monotonic() + inputs.seconds(wait, "wait", most=inputs.WAIT_SECONDS_MAX)
         role, project = inputs.name_or_none(role, "role"), inputs.name_or_none(project, "project")
         agent, session = self._caller(agent, session)
-        if wait:
-            self.database.may_wait()
+        deadline = self._deadline(wait)
         while True:
             work = None
             if role is not None:
@@ -556,9 +549,8 @@ class Coordinator:
                 if before is None
                 else self._in_batches(upkeep.prune_batch, table=table, before=before, dry_run=dry_run)
             )
-        while not dry_run and self._perform(
-            functools.partial(_call, events.forget_cursors, limit=upkeep.BATCH), writes=True
-        ):
+        forget = functools.partial(events.forget_cursors, limit=upkeep.BATCH)
+        while not dry_run and self._perform(forget, writes=True):
             pass
         return Pruned(deleted["events"], deleted["history"], deleted["notes"], dry_run)
 
@@ -717,9 +709,7 @@ class Coordinator:
         `StaleClaim` when the task is not the caller's, or `InvalidState` when a held pattern is bound to another task,
         or the task is of another project.
         """
-        deadline = time.monotonic() + inputs.seconds(wait, "wait", most=inputs.WAIT_SECONDS_MAX)
-        if wait:
-            self.database.may_wait()
+        deadline = self._deadline(wait)
         while True:
             answer = self._claim_scopes_now(
                 patterns=patterns,
@@ -837,7 +827,7 @@ class Coordinator:
             hindered: list[type[errors.CoordinateError]] = [errors.Moving, errors.Moved, errors.OutcomeUnknown]
             hindered += [errors.ReadOnly] if writes else [errors.ReadOnly, errors.Busy, errors.Unreachable]
             with suppress(*hindered):
-                sign = functools.partial(_call, ending.sign_of_life, session=session)
+                sign = functools.partial(ending.sign_of_life, session=session)
                 lost = self._perform_only(
                     sign, writes=True, patience=min(RETRY_SECONDS, most), hurry=most, at_once=(errors.ReadOnly,)
                 )
@@ -851,15 +841,20 @@ class Coordinator:
             return False
         # Somebody has something locked, or a connection broke: the next call of whomever sweeps that.
         with suppress(errors.Busy, errors.Unreachable):
-            sweep = functools.partial(_call, ending.sweep_along, session=session)
+            sweep = functools.partial(ending.sweep_along, session=session)
             return self._perform_only(sweep, writes=True, patience=0.0, hurry=LOOK_SECONDS)
         return False
 
-    def _until(self, look: Callable[[], list[R]], wait: float, *, claims: bool = False) -> list[R]:
-        """Look until something is there: at a hint and every two seconds; whoever claims, at the next due time too."""
+    def _deadline(self, wait: float) -> float:
+        """When a call has waited for so long. Raises `InvalidInput` where a wait would do harm."""
         deadline = time.monotonic() + inputs.seconds(wait, "wait", most=inputs.WAIT_SECONDS_MAX)
         if wait:
             self.database.may_wait()
+        return deadline
+
+    def _until(self, look: Callable[[], list[R]], wait: float, *, claims: bool = False) -> list[R]:
+        """Look until something is there: at a hint and every two seconds; whoever claims, at the next due time too."""
+        deadline = self._deadline(wait)
         while True:
             found = look()
             left = deadline - time.monotonic()
@@ -873,15 +868,11 @@ class Coordinator:
     def _in_batches(self, batch: Callable[..., tuple[int, int | None]], **options: Any) -> int:
         total, after = 0, 0
         while True:
-            count, go_on = self._perform(functools.partial(_call, batch, after=after, **options), writes=True)
+            count, go_on = self._perform(functools.partial(batch, after=after, **options), writes=True)
             total += count
             if go_on is None:
                 return total
             after = go_on
-
-
-def _call(batch: Callable[..., R], tx: Tx, **options: Any) -> R:
-    return batch(tx, **options)
 
 
 def connect(

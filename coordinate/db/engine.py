@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from itertools import chain, islice
 from operator import itemgetter
@@ -108,6 +109,17 @@ class Tx:
         statement = self._database.prepared(name)
         raw = self._answered(self._connection, self._execute(statement, params)).fetchone()
         return None if raw is None else statement.row(raw)
+
+    def the(self, name: str, /, **params: Any) -> Row:
+        """The row of a statement that always gives one."""
+        row = self.one(name, **params)
+        assert row is not None
+        return row
+
+    def now(self) -> datetime:
+        """The database's time, by which everything ends."""
+        moment: datetime = self.the("clock").now
+        return moment
 
     def all(self, name: str, /, **params: Any) -> list[Row]:
         """All rows of a statement; every statement that can return many has a limit."""
@@ -534,15 +546,7 @@ class Borrowed(Database):
         with _turns_lock:
             self._turn = _turns.setdefault(id(connection), threading.RLock())
 
-    def perform(
-        self,
-        work: Callable[[Tx], R],
-        *,
-        writes: bool,
-        patience: float = RETRY_SECONDS,
-        hurry: float = math.inf,
-        at_once: tuple[type[errors.CoordinateError], ...] = (),
-    ) -> tuple[R, list[dict[str, Any]]]:
+    def perform(self, work: Callable[[Tx], R], *, writes: bool, **_: Any) -> tuple[R, list[dict[str, Any]]]:
         with self._turn, self.engine.plain_rows(self._connection):
             return self._perform_within(work, writes=writes)
 

@@ -371,10 +371,8 @@ class _Ends:
 
         def note(tx: Tx) -> Any:
             self._as_noted(tx)
-            now = tx.one("clock")
-            assert now is not None
-            tx.run("move_begin", move=number, state=STAYED, address=self.to, fenced_at=now.now)
-            return tx.one("move_state")
+            tx.run("move_begin", move=number, state=STAYED, address=self.to, fenced_at=tx.now())
+            return tx.the("move_state")
 
         if not _begun(before):
             self.noted = _with_writers_stopped(self.source, note, [])
@@ -417,9 +415,8 @@ class _Ends:
         """
 
         def decide(tx: Tx) -> None:
-            row, now = self._as_noted(tx), tx.one("clock")
-            assert now is not None
-            since = row.fenced_at if row is not None and _begun(row) else now.now
+            row, now = self._as_noted(tx), tx.now()
+            since = row.fenced_at if _begun(row) else now
             tx.run("move_begin", move=number, state=MOVING, address=self.to, fenced_at=since)
 
         def fence(tx: Tx) -> None:
@@ -449,7 +446,8 @@ class _Ends:
         if found := self._occupied(tx, [number, *([before.move] if before is not None else [])]):
             hint = "coordinate db move --undo opens the old board" if _begun(before) else "name an empty place"
             raise errors.NotEmpty(f"{self.to}: {'; '.join(found)}", hint=f"{hint}; nothing was changed")
-        tx.run("move_begin", move=number, state=ARRIVING, address=self.from_, fenced_at=self._fenced_at())
+        fenced_at = self._source_row().fenced_at
+        tx.run("move_begin", move=number, state=ARRIVING, address=self.from_, fenced_at=fenced_at)
         self.target.raise_fence(sentence(ARRIVING, self.from_))
         self.has_closed = True
 
@@ -464,12 +462,6 @@ class _Ends:
                 hint="let that one end; if it was killed, run this again; nothing was changed",
                 address=self.to,
             ) from None
-
-    def _fenced_at(self) -> datetime:
-        row = self._source_row()
-        assert row is not None
-        found: datetime = row.fenced_at
-        return found
 
     def _copy(self, number: str) -> None:
         """Fill the target in one transaction: whoever looks sees nothing or all of it."""
@@ -533,12 +525,11 @@ class _Ends:
         """The last step: holds get the time back that they lost, then the target may be written."""
 
         def act(tx: Tx) -> None:
-            row, now = tx.one("move_state"), tx.one("clock")
-            assert now is not None
-            self._still(tx.count("move_pass", move=number, before=COPIED, state=ARRIVED, opened_at=now.now))
+            row, now = tx.one("move_state"), tx.now()
+            self._still(tx.count("move_pass", move=number, before=COPIED, state=ARRIVED, opened_at=now))
             assert row is not None
             self.target.open_fence()
-            self._give_time(self.target, row.fenced_at, now.now)
+            self._give_time(self.target, row.fenced_at, now)
             self._raise_counters(tx)
             self.target.open_feed()
             self.target.lift_fence()  # last, since on Postgres it locks out readers
@@ -591,14 +582,13 @@ class _Ends:
         """Let the source be written again, if this move still stands there; its holds get the time back."""
 
         def act(tx: Tx) -> bool:
-            row, now = tx.one("move_state"), tx.one("clock")
-            assert now is not None
+            row, now = tx.one("move_state"), tx.now()
             if not tx.count("move_pass", move=number, before=before, state=STAYED, opened_at=None):
                 return False
             assert row is not None
             self.source.open_fence()
             if gives_time:
-                self._give_time(self.source, row.fenced_at, now.now)
+                self._give_time(self.source, row.fenced_at, now)
             return True
 
         lifted = _with_writers_stopped(self.source, act, [])
@@ -636,9 +626,7 @@ class _Ends:
     def _nothing_is_left(self, number: str) -> None:
         """Whoever asks how this move ended need not look at the other side, which may not be there for ever."""
         with suppress(errors.CoordinateError), self.source.transaction(writes=True) as tx:
-            now = tx.one("clock")
-            assert now is not None
-            tx.run("move_pass", move=number, before=STAYED, state=STAYED, opened_at=now.now)
+            tx.run("move_pass", move=number, before=STAYED, state=STAYED, opened_at=tx.now())
 
     def take_back(self, row: Any, *, named: bool) -> MoveReport:
         try:
@@ -675,12 +663,10 @@ class _Ends:
         """Of a move that has not fenced the board yet, or whose place did not answer when it was undone."""
 
         def stop(tx: Tx) -> bool:
-            found, now = tx.one("move_state"), tx.one("clock")
-            assert now is not None
-            if found != row:
+            if tx.one("move_state") != row:
                 return False
             # A mover that lives fences nothing once the record is not what it wrote.
-            since = max(now.now, row.fenced_at + timedelta(milliseconds=1))
+            since = max(tx.now(), row.fenced_at + timedelta(milliseconds=1))
             tx.run("move_begin", move=row.move, state=STAYED, address=row.address, fenced_at=since)
             return True
 

@@ -36,7 +36,7 @@ def register(
     are two sessions. What others say from now on waits for it (`learnings`).
     """
     kind = inputs.one_of(kind, "kind", ("agent", "human"))
-    role = None if role is None else inputs.name(role, "role")
+    role = inputs.name_or_none(role, "role")
     import secrets  # loads the hash library, which no other call needs
 
     if name is None:
@@ -44,25 +44,24 @@ def register(
     name = inputs.agent(name, "name")
     if tx.one("agent_insert", name=name, kind=kind, role=role) is None and role is not None:
         tx.run("agent_update", name=name, kind=None, role=role)
-    row = tx.one(
+    row = tx.the(
         "session_insert",
         id=f"s-{secrets.token_hex(12)}",
         agent=name,
         host=inputs.text(host, "host", limit=inputs.NAME_MAX),
-        pid=None if pid is None else inputs.integer(pid, "pid", least=0, most=inputs.BIGINT_MAX),
+        pid=inputs.integer_or_none(pid, "pid"),
         project=inputs.name(project, "project"),
         stream=inputs.text(stream, "stream", limit=inputs.TITLE_MAX),
         doing=inputs.text(doing, "doing", limit=inputs.TITLE_MAX),
         ttl_seconds=inputs.integer(ttl_seconds, "ttl_seconds", least=10, most=inputs.LEASE_SECONDS_MAX),
     )
-    assert row is not None
     events.listen_from_here(tx, session=row.id)
     return _session(row, live=True)
 
 
 def list_agents(tx: Tx, *, after: str | None = None, limit: int = 100) -> list[Agent]:
     """Agents by name, each with how many of its sessions live; `after` (a name) pages on."""
-    after = None if after is None else inputs.name(after, "after")
+    after = inputs.name_or_none(after, "after")
     return [Agent(**row._asdict()) for row in tx.all("agents_list", after=after, limit=inputs.limit(limit))]
 
 
@@ -79,13 +78,13 @@ def list_sessions(
 
     `after` (the id of the last one seen) pages on; what gives a sign of life meanwhile goes to the front.
     """
-    after = None if after is None else inputs.name(after, "after")
+    after = inputs.name_or_none(after, "after")
     if after is not None and tx.one("session", id=after) is None:
         raise _unknown(after)
     rows = tx.all(
         "sessions_list" if inputs.flag(ended, "ended") else "sessions_open",
         agent=None if of_agent is None else inputs.agent(of_agent, "of_agent"),
-        project=None if project is None else inputs.name(project, "project"),
+        project=inputs.name_or_none(project, "project"),
         after=after,
         limit=inputs.limit(limit),
     )
@@ -94,9 +93,7 @@ def list_sessions(
 
 def live_count(tx: Tx, *, project: str | None) -> int:
     """How many sessions are live."""
-    found = tx.one("sessions_live_count", project=inputs.name_or_none(project, "project"))
-    assert found is not None
-    return int(found.count)
+    return int(tx.the("sessions_live_count", project=inputs.name_or_none(project, "project")).count)
 
 
 def set_doing(tx: Tx, *, doing: str | None = None, detail: str | None = None, session: str | None = None) -> Session:

@@ -80,7 +80,7 @@ def renew_lock(
     session: str | None = None,
 ) -> Lease:
     """Renew a live lock to its length from now. Raises as `release_lock`; a lock that is past is lost."""
-    ttl = None if ttl_seconds is None else inputs.lease_seconds(ttl_seconds, "ttl_seconds")
+    ttl = inputs.lease_seconds_or_none(ttl_seconds, "ttl_seconds")
     return _own(tx, "lock_renew", name, project, fence, agent, session, ttl_seconds=ttl)
 
 
@@ -90,8 +90,7 @@ def _own(
     """Change the caller's own lock by a statement that decides whether it is; raise why it is not."""
     name = inputs.not_own(name, "name", inputs.OWN_LOCKS)
     project, agent = inputs.name(project, "project"), inputs.agent(agent)
-    if fence is not None:
-        fence = inputs.integer(fence, "fence", least=1, most=inputs.BIGINT_MAX)
+    fence = inputs.integer_or_none(fence, "fence", least=1)
     row = tx.one(statement, project=project, resource=name, fence=fence, agent=agent, session=session, **more)
     if row is None:
         raise _why_not_own(tx, name, project, fence, agent, session)

@@ -65,10 +65,10 @@ def list_leases(
     rows = tx.all(
         "leases_list" if inputs.flag(ended, "ended") else "leases_live",
         kind=None if kind is None else inputs.one_of(kind, "kind", ("scope", "lock")),
-        project=None if project is None else inputs.name(project, "project"),
+        project=inputs.name_or_none(project, "project"),
         agent=None if held_by is None else inputs.agent(held_by, "held_by"),
         task_id=None if task is None else inputs.task_id(task),
-        before=None if before is None else inputs.integer(before, "before", least=0, most=inputs.BIGINT_MAX),
+        before=inputs.integer_or_none(before, "before"),
         limit=inputs.limit(limit),
     )
     return [leases.lease_of(row) for row in rows]
@@ -89,7 +89,7 @@ def renew_leases(
     is: renew the hold. Locks are renewed by `renew_lock`.
     """
     agent = inputs.agent(agent)
-    ttl = None if ttl_seconds is None else inputs.lease_seconds(ttl_seconds, "ttl_seconds")
+    ttl = inputs.lease_seconds_or_none(ttl_seconds, "ttl_seconds")
     renewed = []
     for fence in _some(fences):
         row = _own(tx, fence, agent, session)
@@ -231,7 +231,7 @@ def _some(fences: Sequence[int]) -> list[int]:
 
 def shown_fences(fences: Sequence[int]) -> list[int]:
     listed = inputs.listed(fences, "fences")
-    found = sorted({inputs.integer(fence, "fences", least=1, most=inputs.BIGINT_MAX) for fence in listed})
+    found = sorted({inputs.integer(fence, "fences", least=1) for fence in listed})
     if len(found) > FENCES_MAX:
         raise InvalidInput(f"at most {FENCES_MAX} fences at once", field="fences")
     return found

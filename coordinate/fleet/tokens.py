@@ -29,8 +29,7 @@ def create_token(
     name, role = inputs.agent(name, "name"), inputs.one_of(role, "role", TOKEN_ROLES)
     kind = "human" if role in ("human", "admin") else "agent"
     tx.one("agent_insert", name=name, kind=kind, role=None if kind == "human" else role)
-    known = tx.one("agent", name=name)
-    assert known is not None
+    known = tx.the("agent", name=name)
     if known.kind != kind:
         raise InvalidInput(
             f"{name} is known as {known.kind}, and {role} is a role of {inputs.one(kind)}",
@@ -38,33 +37,29 @@ def create_token(
             field="name",
         )
     secret = PREFIX + secrets.token_urlsafe(32)
-    made = tx.one(
+    made = tx.the(
         "token_insert",
         hash=hashlib.sha256(secret.encode()).hexdigest(),
         agent=name,
         role=role,
         label=inputs.text(label, "label", limit=inputs.NAME_MAX),
         created_by=_by(agent),
-        ttl_seconds=None
-        if ttl_seconds is None
-        else inputs.integer(ttl_seconds, "ttl_seconds", least=60, most=inputs.TTL_SECONDS_MAX),
+        ttl_seconds=inputs.integer_or_none(ttl_seconds, "ttl_seconds", least=60, most=inputs.TTL_SECONDS_MAX),
     )
-    assert made is not None
-    row = tx.one("token", id=made.id)
-    assert row is not None
+    row = tx.the("token", id=made.id)
     _record(tx, "token.created", row, _by(agent))
     return NewToken(Token(**row._asdict()), secret)
 
 
 def list_tokens(tx: Tx, *, before: int | None = None, limit: int = 100) -> list[Token]:
     """Tokens, the newest first, live or not; `before` (an id) pages on."""
-    before = None if before is None else inputs.integer(before, "before", least=0, most=inputs.BIGINT_MAX)
+    before = inputs.integer_or_none(before, "before")
     return [Token(**row._asdict()) for row in tx.all("tokens_list", before=before, limit=inputs.limit(limit))]
 
 
 def revoke_token(tx: Tx, *, token: int, agent: str = "") -> Token:
     """End a token at once: its next use is refused. Doing it twice changes nothing. Raises `NotFound`."""
-    token, agent = inputs.integer(token, "token", least=1, most=inputs.BIGINT_MAX), _by(agent)
+    token, agent = inputs.integer(token, "token", least=1), _by(agent)
     row = tx.one("token_revoke", id=token)
     if row is not None:
         _record(tx, "token.revoked", row, agent)

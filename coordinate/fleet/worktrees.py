@@ -32,8 +32,7 @@ def set_worktree_state(tx: Tx, *, task: str, state: str, agent: str = "") -> Wor
     row = _live(tx, task)
     if row.agent != agent:
         raise _foreign(row)
-    changed = tx.one("worktree_state", id=row.id, state=state)
-    assert changed is not None
+    changed = tx.the("worktree_state", id=row.id, state=state)
     worktree = Worktree(**changed._asdict())
     log(tx, "worktree.state", worktree, agent)
     return worktree
@@ -75,8 +74,7 @@ def close_worktree(
         )
     state = "aborted" if aborted else "merged"
     said = "; ".join(part for part in (reason, f"dropped: {unsaved}" if unsaved else "") if part)
-    closed = tx.one("worktree_close", id=row.id, state=state, reason=said)
-    assert closed is not None
+    closed = tx.the("worktree_close", id=row.id, state=state, reason=said)
     if hold.lease_until is not None:
         if hold.assigned_agent != row.agent:
             leases.refuse_split(tx, tx.all("leases_of_worktree", worktree_id=row.id))
@@ -124,8 +122,7 @@ def adopt_worktree(
         )
     if (row.agent, row.session_id) != (agent, session):
         leases.refuse_split(tx, tx.all("leases_of_worktree", worktree_id=row.id))
-    adopted = tx.one("worktree_adopt", id=row.id, agent=agent, session=session)
-    assert adopted is not None
+    adopted = tx.the("worktree_adopt", id=row.id, agent=agent, session=session)
     tx.all("leases_take_over", worktree_id=row.id, agent=agent, session=session)
     worktree = Worktree(**adopted._asdict())
     log(tx, "worktree.adopted", worktree, agent, from_agent=row.agent)
@@ -144,9 +141,9 @@ def list_worktrees(
     """Open worktrees, the newest first; with `closed` also the merged and aborted ones."""
     rows = tx.all(
         "worktrees_list",
-        project=None if project is None else inputs.name(project, "project"),
+        project=inputs.name_or_none(project, "project"),
         all=int(inputs.flag(closed, "closed")),
-        before=None if before is None else inputs.integer(before, "before", least=0, most=inputs.BIGINT_MAX),
+        before=inputs.integer_or_none(before, "before"),
         limit=inputs.limit(limit),
     )
     return [Worktree(**row._asdict()) for row in rows]
@@ -188,8 +185,7 @@ def _live(tx: Tx, task: str) -> Row:
 def _live_with_scopes(tx: Tx, task: str, looked_at: int | None) -> tuple[Row, Row]:
     """The open worktree and its task, for a verb that hands its scopes on: locked in the order of all who do that."""
     task_id, _ = inputs.handle(task)
-    if looked_at is not None:
-        inputs.integer(looked_at, "looked_at", least=0, most=inputs.BIGINT_MAX)
+    inputs.integer_or_none(looked_at, "looked_at")
     seen = tx.one("worktree_seen", task_id=task_id)
     if seen is not None:
         leases.lock_scopes(tx, seen.project)

@@ -29,6 +29,8 @@ from coordinate.records import (
 from coordinate.states import BLOCKED, CANCELLED, DONE, FINAL, IN_PROGRESS, IN_REVIEW, TODO
 from coordinate.work import claims, review, story, tasks
 
+SEQ_MAX = (1 << 31) - 1
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -106,8 +108,7 @@ def ask(
     )
     dedup_key = None if dedup_key is None else inputs.line(dedup_key, "dedup_key", limit=responses.KEY_MAX)
     project = inputs.name_or_none(project, "project")
-    if timeout_seconds is not None:
-        inputs.integer(timeout_seconds, "timeout_seconds", least=1, most=inputs.DELAY_SECONDS_MAX)
+    inputs.integer_or_none(timeout_seconds, "timeout_seconds", least=1, most=inputs.DELAY_SECONDS_MAX)
     outcome = inputs.text(outcome, "outcome", limit=asks.OUTCOME_MAX).strip()
     if outcome and supersedes is None:
         raise inputs.refuse("outcome", "an outcome is of the ask that is superseded", hint="name that: supersedes")
@@ -261,10 +262,8 @@ def revise(
     `NotFound`.
     """
     agent = inputs.agent(agent)
-    if expected_revision is not None:
-        inputs.integer(expected_revision, "expected_revision", least=1, most=inputs.BIGINT_MAX)
-    if timeout_seconds is not None:
-        inputs.integer(timeout_seconds, "timeout_seconds", least=1, most=inputs.DELAY_SECONDS_MAX)
+    inputs.integer_or_none(expected_revision, "expected_revision", least=1)
+    inputs.integer_or_none(timeout_seconds, "timeout_seconds", least=1, most=inputs.DELAY_SECONDS_MAX)
     words = {
         "title": title,
         "detail": detail,
@@ -383,8 +382,7 @@ def withdraw_response(
     `response_seq` it answers `already` where there is nothing to take back.
     """
     action = responses.action_of(client_id, client_seq, action_id)
-    if response_seq is not None:
-        inputs.integer(response_seq, "response_seq", least=1, most=(1 << 31) - 1)
+    inputs.integer_or_none(response_seq, "response_seq", least=1, most=SEQ_MAX)
     on, before = _rows(tx, ask) if action.action_id else _locked(tx, ask)
     decided = on is not None and on.status == DONE and before.action_owner == "approval"
     done = responses.taken_back(
@@ -399,9 +397,7 @@ def snooze(tx: Tx, *, ask: str, until: datetime, agent: str = "") -> Ask:
     Raises `InvalidState` when it is not open, `Closed` (also when its time is over, which ends it).
     """
     until = inputs.instant(until, "until")
-    clock = tx.one("clock")
-    assert clock is not None
-    if until <= clock.now:
+    if until <= tx.now():
         raise inputs.refuse("until", "until lies in the past", hint="name a moment to come, or wake it")
     return asks.snoozed(tx, _locked(tx, ask)[1], until=until, agent=agent)
 
@@ -442,9 +438,7 @@ def _refuse_kept(tx: Tx, on: Row | None, before: Row, agent: str) -> None:
         return
     holds = on.status == IN_PROGRESS
     whose, until = (on.assigned_agent, on.lease_until) if holds else (on.reserved_for, on.parked_until)
-    clock = tx.one("clock")
-    assert clock is not None
-    if whose in (None, agent) or until is None or until <= clock.now:
+    if whose in (None, agent) or until is None or until <= tx.now():
         return
     if holds:
         raise claims.held_by(on)
@@ -471,12 +465,13 @@ def acknowledge(
     again answers `already`.
     """
     agent = inputs.agent(agent)
-    seq, outcome = deliveries.acknowledgement_of(response_seq, outcome)
+    seq = inputs.integer(response_seq, "response_seq", least=1, most=SEQ_MAX)
+    outcome = inputs.text(outcome, "outcome", limit=asks.OUTCOME_MAX).strip()
     on, before = _locked_to_close(tx, ask)
     _refuse_kept(tx, on, before, agent)
     row, already = deliveries.acknowledged(tx, before, response_seq=seq, outcome=outcome, agent=agent, session=session)
     _follow(tx, on, before, row, agent=agent)
-    return deliveries.outcome_record(tx, row, already=already)
+    return Acknowledged(asks.lean(asks.find(tx, row.id)), already)
 
 
 def withdraw(tx: Tx, *, ask: str, reason: str = "", agent: str = "", session: str | None = None) -> Ask:

@@ -106,27 +106,9 @@ def claim_batch(
             rows = claims.take(tx, queue, count - len(taken), wait=wait and not taken and not looking.projects)
         if not rows:
             break
-        found = len(rows)
-        rows, late = looking.lock_asks(rows)
-        for row in late:
-            _never_taken(tx, row.id, None)
-            stopped = True
-        rows = [row for row in rows if _left_to_who_acts(tx, row, queue.agent, session) is None]
-        aside += found - len(rows)
-        looking.lock({row.project for row in rows if row.scoped})
-        met: list[tuple[str, Row]] = []
-        for row in rows:
-            if row.scoped and row.project not in looking.projects:
-                _never_taken(tx, row.id, None)
-                stopped = True
-                continue
-            held, blocker = _with_scopes(tx, row, queue.params["lease_seconds"], queue.agent, session)
-            taken += [] if held is None else [held]
-            met += [] if blocker is None else [(row.id, blocker)]
-        if met:
-            blockers = looking.set_aside(met)
-            stopped = stopped or len(blockers) < len(met)  # whoever is about to end the others may wait for us
-            aside += len(met) + looking.set_aside_ahead(blockers)
+        kept, passed, stopped = looking.keep(rows)
+        taken += kept
+        aside += passed
     if taken:
         return Look(_claimed(tx, taken, queue.agent, session))
     # A holder that died, or a human who did not answer in time, may be all that is in the way.
@@ -156,7 +138,8 @@ def claim_task(
             tx.one("lease_share", id=seen.parked_on)
             shared = [int(seen.parked_on)]
     row, met_expiry = claims.take_one(tx, task, lease_seconds, agent, session, asked.after_hold)
-    if (taken := _left_to_who_acts(tx, row, inputs.agent(agent), session)) is not None:
+    agent = inputs.agent(agent)
+    if (taken := _left_to_who_acts(tx, row, agent, session)) is not None:
         refused = asks.held(taken)
         refused.keeps_changes = met_expiry
         raise refused
@@ -167,7 +150,7 @@ def claim_task(
         raise busy
     if row.scoped:
         ending.end_stale(tx, limit=ending.SWEEP_ALONG)
-    held, blocker = _with_scopes(tx, row, lease_seconds, inputs.agent(agent), session)
+    held, blocker = _with_scopes(tx, row, lease_seconds, agent, session)
     if blocker is not None:
         _never_taken(tx, row.id, _held_still(tx, blocker, shared))
         shown = leases.when_or_none(blocker.expires_at)
@@ -182,7 +165,6 @@ def claim_task(
         refused.keeps_changes = met_expiry
         raise refused
     assert held is not None
-    agent = inputs.agent(agent)
     return _claimed(tx, [held], agent, session)()[0]
 
 
@@ -218,6 +200,36 @@ class _Looking:
         caller = leases.Caller(self.queue.agent, self.session, row.id)
         wanted = _wanted(self.tx, row.id)
         return leases.blocker_of(self.tx, wanted, project=row.project, caller=caller, looking=True) is None
+
+    def keep(self, rows: list[Row]) -> tuple[list[Row], int, bool]:
+        """Of tasks that were just taken those that are ours with all that comes along; the others are as before.
+
+        How many of these were passed over or set aside, more that stand next among them, is the second answer; the
+        third, whether the next look is to go on.
+        """
+        tx, agent, found = self.tx, self.queue.agent, len(rows)
+        rows, late = self.lock_asks(rows)
+        for row in late:
+            _never_taken(tx, row.id, None)
+        stopped = bool(late)
+        rows = [row for row in rows if _left_to_who_acts(tx, row, agent, self.session) is None]
+        aside = found - len(rows)
+        self.lock({row.project for row in rows if row.scoped})
+        kept: list[Row] = []
+        met: list[tuple[str, Row]] = []
+        for row in rows:
+            if row.scoped and row.project not in self.projects:
+                _never_taken(tx, row.id, None)
+                stopped = True
+                continue
+            held, blocker = _with_scopes(tx, row, self.queue.params["lease_seconds"], agent, self.session)
+            kept += [] if held is None else [held]
+            met += [] if blocker is None else [(row.id, blocker)]
+        if met:
+            blockers = self.set_aside(met)
+            stopped = stopped or len(blockers) < len(met)  # whoever is about to end the others may wait for us
+            aside += len(met) + self.set_aside_ahead(blockers)
+        return kept, aside, stopped
 
     def lock_asks(self, rows: list[Row]) -> tuple[list[Row], list[Row]]:
         """Lock what was asked about tasks, as whoever reads answers locks several too; what does not come behind the
@@ -335,8 +347,7 @@ def _whole(tx: Tx, row: Row, lease_seconds: object, agent: str, session: str | N
     """A task whose claim nobody is in the way of. Its holder acts on its response from now on, and the hold says so."""
     if row.ask_id is not None:
         tx.run("ask_let_go", ask_id=row.ask_id, reader=asks.reader(agent, session))
-    held = tx.one("claim_whole", task_id=row.id, lease_seconds=lease_seconds)
-    assert held is not None
+    held = tx.the("claim_whole", task_id=row.id, lease_seconds=lease_seconds)
     return held
 
 
@@ -371,9 +382,8 @@ def _left_to_who_acts(tx: Tx, row: Row, agent: str, session: str | None) -> Row 
     ask = None if row.ask_id is None else asks.find(tx, row.ask_id, lock=True)
     if ask is None or ask.handled_at is None or ask.taken_until is None:
         return None
-    clock = tx.one("clock")
-    assert clock is not None
-    if ask.taken_until <= clock.now or asks.reader(ask.taken_by, ask.taken_session_id) == asks.reader(agent, session):
+    by = asks.reader(ask.taken_by, ask.taken_session_id)
+    if ask.taken_until <= tx.now() or by == asks.reader(agent, session):
         return None
     _never_taken(tx, row.id, None)
     return ask
@@ -432,7 +442,7 @@ def claim_scopes(
     """
     wanted = scopes.canonical(patterns)
     mode = inputs.one_of(mode, "mode", ("exclusive", "shared"))
-    agent, project = inputs.agent(agent), None if project is None else inputs.name(project, "project")
+    agent, project = inputs.agent(agent), inputs.name_or_none(project, "project")
     ttl = inputs.lease_seconds(ttl_seconds, "ttl_seconds")
     shown = scopes.shown_fences(fences)
     agents.enter(tx, session=session)
@@ -450,31 +460,17 @@ def claim_scopes(
     conflicts, own, past = leases.conflicts_of(tx, wanted, project=project, mode=mode, caller=caller)
     if conflicts:
         return Scopes(False, (), tuple(conflicts[:CONFLICTS_MAX]), len(conflicts[CONFLICTS_MAX:]))
-    again: dict[str, Row] = {}
-    for seen in sorted((row for row in own if row.resource in wanted), key=lambda row: int(row.id)):
-        # Locked before it counts, in the order of all who lock several: another call may have ended it meanwhile.
-        row = tx.one("lease_by_fence", fence=seen.fence)
-        # What a late hold of the session keeps ends with that hold, unless this is claimed for a task.
-        if row is not None and row.released_at is None and row.mode in (mode, "exclusive") and (row.live or task_id):
-            again[row.resource] = row
     kept: list[Lease] = []
-    for pattern in [each for each in wanted if each in again]:
-        row = again[pattern]
-        if task_id is not None and row.task_id not in (None, task_id):
-            raise InvalidState(
-                f"{pattern} is held for {row.task_id}, not for {task_id}",
-                hint="release it first, or leave --task away",
-                task_id=row.task_id,
-            )
+    for row in _held_again(tx, own, wanted, mode, task_id):
+        renewed: Row | None = row
         if task_id is not None:
             tx.run("lease_bind", id=row.id, task_id=task_id, attempt=attempt)
         elif row.task_id is None:
             renewed = tx.one("lease_renew", fence=row.fence, ttl_seconds=ttl)
-            if renewed is None:
-                past.append(row)  # its time ended just now
-                continue
-            row = renewed
-        kept.append(leases.lease_of(row))
+        if renewed is None:
+            past.append(row)  # its time ended just now
+        else:
+            kept.append(leases.lease_of(renewed))
     leases.end(tx, past, reason="expired", by=agent)
     had = {lease.resource for lease in kept}
     fresh = leases.grant_scopes(
@@ -495,6 +491,26 @@ def claim_scopes(
         bound = {row.id: row for row in tx.all("leases_of_tasks", ids=[task_id], limit=inputs.LIST_MAX)}
         granted = [leases.lease_of(bound[lease.id]) if lease.id in bound else lease for lease in granted]
     return Scopes(True, tuple(granted), ())
+
+
+def _held_again(tx: Tx, own: Sequence[Row], wanted: Sequence[str], mode: str, task_id: str | None) -> list[Row]:
+    """What the session holds itself of the patterns, locked, in their order."""
+    again: dict[str, Row] = {}
+    for seen in sorted((row for row in own if row.resource in wanted), key=lambda row: int(row.id)):
+        # Locked before it counts, in the order of all who lock several: another call may have ended it meanwhile.
+        row = tx.one("lease_by_fence", fence=seen.fence)
+        # What a late hold of the session keeps ends with that hold, unless this is claimed for a task.
+        if row is not None and row.released_at is None and row.mode in (mode, "exclusive") and (row.live or task_id):
+            again[row.resource] = row
+    held = [again[pattern] for pattern in wanted if pattern in again]
+    other = next((row for row in held if task_id is not None and row.task_id not in (None, task_id)), None)
+    if other is not None:
+        raise InvalidState(
+            f"{other.resource} is held for {other.task_id}, not for {task_id}",
+            hint="release it first, or leave --task away",
+            task_id=other.task_id,
+        )
+    return held
 
 
 def open_worktree(

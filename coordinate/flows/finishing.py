@@ -127,8 +127,7 @@ def _lock_all(tx: Tx, ids: list[str]) -> None:
 
 def _readers(tx: Tx, task: Row | Task, agent: str, session: str | None) -> list[str]:
     """Who finishes a task: the caller, and the reader that the latest claim was made by, whose handle it shows."""
-    claim = tx.one("attempt", task_id=task.id, attempt=task.attempt)
-    assert claim is not None
+    claim = tx.the("attempt", task_id=task.id, attempt=task.attempt)
     return [asks.reader(inputs.agent(agent), session), asks.reader(claim.agent, claim.session_id)]
 
 

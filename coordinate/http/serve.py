@@ -52,20 +52,7 @@ def serve(
     In `folder` the sign-ins of a port that was asked for outlast the process.
     """
     local = host in THIS_MACHINE
-    if not local and not board.anybody_may_enter():
-        raise InvalidInput(
-            f"{host} can be reached from other machines, and nobody has a token",
-            hint="make one first: coordinate token create NAME --role worker",
-            field="host",
-        )
-    if not names and (https or not local):
-        raise InvalidInput(
-            "say under which names the server is reached", hint="--name HOST:PORT, as clients write it", field="name"
-        )
-    for name in names:
-        if not NAME.fullmatch(name):
-            said = f"{name!r:.100} is no name of a server: clients write HOST or HOST:PORT, without http:// and path"
-            raise InvalidInput(said, hint="--name board.example:8787", field="name")
+    _refuse_what_nobody_reaches(board, host, names, needs_names=https or not local, needs_tokens=not local)
     bound = _bind(host, port)
     asked, (address, port) = port, bound.getsockname()[:2]
     kept = folder / f"signins-{address.replace(':', '.')}-{port}" if folder is not None and asked else None
@@ -96,6 +83,25 @@ def serve(
     )
     tell(Serving(f"{at}/", f"{at}/mcp", f"{at}/enter?key={secret}" if local else None))
     server.run(sockets=[bound])
+
+
+def _refuse_what_nobody_reaches(
+    board: Coordinator, host: str, names: Sequence[str], *, needs_names: bool, needs_tokens: bool
+) -> None:
+    if needs_tokens and not board.anybody_may_enter():
+        raise InvalidInput(
+            f"{host} can be reached from other machines, and nobody has a token",
+            hint="make one first: coordinate token create NAME --role worker",
+            field="host",
+        )
+    if needs_names and not names:
+        raise InvalidInput(
+            "say under which names the server is reached", hint="--name HOST:PORT, as clients write it", field="name"
+        )
+    for name in names:
+        if not NAME.fullmatch(name):
+            said = f"{name!r:.100} is no name of a server: clients write HOST or HOST:PORT, without http:// and path"
+            raise InvalidInput(said, hint="--name board.example:8787", field="name")
 
 
 def _bind(host: str, port: int) -> socket.socket:

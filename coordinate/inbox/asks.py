@@ -288,8 +288,7 @@ def revised(
     if reworded and row.handled_at is not None and row.delivered_seq == row.response_seq:
         said = tx.one("ask", ask_id=row.id)
         if said is not None and said.response_kind == "clarify":
-            row = tx.one("ask_again", ask_id=row.id, timeout_seconds=timeout_seconds)
-            assert row is not None
+            row = tx.the("ask_again", ask_id=row.id, timeout_seconds=timeout_seconds)
     record(tx, row, "ask.revised", agent=agent, revision=row.revision)
     return row, True
 
@@ -402,9 +401,8 @@ def show_ask(tx: Tx, *, ask: str) -> AskView:
 
 def look(tx: Tx, *, ask: str) -> tuple[Ask, bool]:
     """An ask as it stands, and whether its time is over without an answer."""
-    row, clock = find(tx, ask), tx.one("clock")
-    assert clock is not None
-    return ask_of(row), may_be_over(row) and row.expires_at <= clock.now
+    row, now = find(tx, ask), tx.now()
+    return ask_of(row), may_be_over(row) and row.expires_at <= now
 
 
 def unanswered(tx: Tx, task_id: str) -> Ask | None:
@@ -455,12 +453,11 @@ def list_asks(
         "project": inputs.name_or_none(project, "project"),
         "kind": None if kind is None else inputs.one_of(kind, "kind", ASK_KINDS),
         "asked_by": None if asked_by is None else inputs.agent(asked_by, "asked_by"),
-        "after": inputs.integer(after, "after", least=0, most=inputs.BIGINT_MAX),
+        "after": inputs.integer(after, "after"),
         "limit": inputs.limit(limit),
     }
     state = None if state is None else inputs.one_of(state, "state", ASK_STATES)
-    if before is not None:
-        before = inputs.integer(before, "before", least=0, most=inputs.BIGINT_MAX)
+    before = inputs.integer_or_none(before, "before")
     if given and (state is not None or (before is not None and not named["told"])):
         other = "before" if state is None else "state"
         said = f"{other} goes with no list of its own, which {given[0]} is"
@@ -494,23 +491,17 @@ def urgent_asks(tx: Tx, *, project: str | None = None, limit: int = 100) -> list
 
 def attention_count(tx: Tx, *, project: str | None = None) -> int:
     """How many asks need the human now."""
-    found = tx.one("attention_count", project=inputs.name_or_none(project, "project"))
-    assert found is not None
-    return int(found.count)
+    return int(tx.the("attention_count", project=inputs.name_or_none(project, "project")).count)
 
 
 def told_count(tx: Tx, *, project: str | None) -> int:
     """How many notes and milestones nobody has dismissed."""
-    found = tx.one("told_count", project=inputs.name_or_none(project, "project"))
-    assert found is not None
-    return int(found.count)
+    return int(tx.the("told_count", project=inputs.name_or_none(project, "project")).count)
 
 
 def unhandled_count(tx: Tx, *, project: str | None) -> int:
     """How many asks humans have finished with, and agents have not."""
-    found = tx.one("unhandled_count", project=inputs.name_or_none(project, "project"))
-    assert found is not None
-    return int(found.count)
+    return int(tx.the("unhandled_count", project=inputs.name_or_none(project, "project")).count)
 
 
 def close_project(tx: Tx, *, name: str, agent: str = "") -> int:
@@ -706,8 +697,7 @@ def why_not_finished(
     tx: Tx, ask_id: str, readers: Sequence[str], response_seq: int | None = None
 ) -> CoordinateError | None:
     """Why none of these readers may finish with the current response; None when one may, or there is none."""
-    row = tx.one("ask_for", ask_id=ask_id, readers=readers)
-    assert row is not None
+    row = tx.the("ask_for", ask_id=ask_id, readers=readers)
     if row.handled_at is None:
         return None
     if not row.handed or response_seq not in (None, row.response_seq):

@@ -81,7 +81,7 @@ def board_upsert(
     """
     given = _given_rows(rows)
     labels = [each.label for each in given]
-    board_version = _revision(board_version, "board_version")
+    board_version = inputs.integer_or_none(board_version, "board_version")
     hand, is_new = _take(tx, title, project, stream, agent, session)
     if is_new and board_version is not None:
         raise _no_board(hand.board.title, hand.board.project)
@@ -187,7 +187,7 @@ def board_advance(
     given = _checked(
         GivenRow(
             label,
-            revision=inputs.integer(expected_revision, "expected_revision", least=0, most=inputs.BIGINT_MAX),
+            revision=inputs.integer(expected_revision, "expected_revision"),
             status=BLOCKED,
             note=inputs.text(note, "note", blank=False),
             next_step=inputs.text(next_step, "next_step", blank=False),
@@ -200,7 +200,7 @@ def board_advance(
             response_seq=response_seq,
         )
     )
-    board_version = inputs.integer(board_version, "board_version", least=0, most=inputs.BIGINT_MAX)
+    board_version = inputs.integer(board_version, "board_version")
     agent = inputs.agent(agent)
     hand = _Hand(tx, _find(tx, title, project, lock=True), agent, session)
     row = tx.one("board_row_named", board_id=hand.board.id, label=given.label)
@@ -248,8 +248,7 @@ def _take(tx: Tx, title: str, project: str, stream: str, agent: str, session: st
         if made is not None:
             return _Hand(tx, made, agent, session), True
         # Somebody made it in the meantime; this statement waited for them and sees it.
-        board = tx.one("board_lock", **named)
-        assert board is not None
+        board = tx.the("board_lock", **named)
     return _Hand(tx, board, agent, session), False
 
 
@@ -328,15 +327,12 @@ def _put(
     hand: _Hand, row: Row | None, label: str, position: int, numbers: Iterator[int], wanted: dict[str, Any]
 ) -> Row:
     if row is not None:
-        after = hand.tx.one("board_row_write", id=row.id, revision=row.revision, position=position, **wanted)
-    elif re.fullmatch(_ROW_ID, label):
+        return hand.tx.the("board_row_write", id=row.id, revision=row.revision, position=position, **wanted)
+    if re.fullmatch(_ROW_ID, label):
         raise _no_row(hand.board, label)
-    else:
-        number = next(numbers)
-        made = {"id": f"ROW-{number}", "number": number, "board_id": hand.board.id, "label": label}
-        after = hand.tx.one("board_row_insert", position=position, **made, **wanted)
-    assert after is not None
-    return after
+    number = next(numbers)
+    made = {"id": f"ROW-{number}", "number": number, "board_id": hand.board.id, "label": label}
+    return hand.tx.the("board_row_insert", position=position, **made, **wanted)
 
 
 def _turn(
@@ -391,14 +387,13 @@ def _settle(hand: _Hand, written: list[_Written], left_out: list[Row], *, moved:
     progress = _progress(standing)
     if changed or moved or is_new:
         status = ARCHIVED if progress.fraction == 1.0 and not standing.unseen else ACTIVE
-        after = tx.one(
+        after = tx.the(
             "board_write",
             id=board.id,
             status=status,
             moved=int(not is_new and (moved or status != board.status)),
             agent=hand.agent,
         )
-        assert after is not None
         _tell(hand, after, changed, left_out, moved=moved, is_new=is_new)
         board = after
     live = asks.asks_of_rows(tx, [each.row.id for each in written if each.row.status == BLOCKED])
@@ -481,7 +476,7 @@ def board_unarchive(
 def _set_status(tx: Tx, status: str, title: str, board_version: int | None, project: str, agent: str) -> Board:
     verb = "board_archive" if status == ARCHIVED else "board_unarchive"
     named = {"title": _name(title, "title"), "project": inputs.name(project, "project")}
-    agent, version = inputs.agent(agent), _revision(board_version, "board_version")
+    agent, version = inputs.agent(agent), inputs.integer_or_none(board_version, "board_version")
     given = {"agent": agent} if status == ARCHIVED else {}
     row = tx.one(verb, version=version, **named, **given)
     if row is not None:
@@ -628,7 +623,7 @@ def _checked(row: GivenRow) -> GivenRow:
 
     return GivenRow(
         _name(row.label, "label"),
-        revision=_revision(row.revision, "revision"),
+        revision=inputs.integer_or_none(row.revision, "revision"),
         status=None if row.status is None else inputs.one_of(row.status, "status", ROW_STATUSES),
         note=maybe("note", inputs.NOTE_MAX),
         next_step=maybe("next_step", inputs.REASON_MAX),
@@ -640,18 +635,12 @@ def _checked(row: GivenRow) -> GivenRow:
         options=None if row.options is None else asks.options_of(row.options) or [],
         context=maybe("context", inputs.TEXT_MAX),
         outcome=maybe("outcome", asks.OUTCOME_MAX),
-        response_seq=None
-        if row.response_seq is None
-        else inputs.integer(row.response_seq, "response_seq", least=0, most=inputs.BIGINT_MAX),
+        response_seq=inputs.integer_or_none(row.response_seq, "response_seq"),
     )
 
 
 def _name(value: str, field: str) -> str:
     return inputs.label(value, field, limit=NAME_MAX)
-
-
-def _revision(value: int | None, field: str) -> int | None:
-    return None if value is None else inputs.integer(value, field, least=0, most=inputs.BIGINT_MAX)
 
 
 # --- refusals and events ----------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from coordinate import counters, inputs
 from coordinate.db.engine import Row, Tx
 from coordinate.errors import AlreadySeen, AnswerChanged, CoordinateError, InvalidState, NotFound
 from coordinate.inbox import asks, responses
-from coordinate.records import Acknowledged, Annotation, Ask, Pending
+from coordinate.records import Annotation, Ask, Pending
 
 PENDING_MAX = 100
 TAKE_SECONDS = 900
@@ -40,14 +40,13 @@ def pending(
     """
     agent, project = inputs.agent(agent), inputs.name_or_none(project, "project")
     full = inputs.flag(full, "full")
-    after = inputs.integer(after, "after", least=0, most=inputs.BIGINT_MAX)
-    beyond = inputs.integer(after_annotation, "after_annotation", least=0, most=inputs.BIGINT_MAX)
+    after = inputs.integer(after, "after")
+    beyond = inputs.integer(after_annotation, "after_annotation")
     limit = inputs.limit(limit, most=PENDING_MAX)
     locked = tx.all("pending_lock", project=project, after=after, limit=limit)
     handed = hand_over(tx, [row.id for row in locked], full=full, agent=agent, session=session)
     words, more_words = _hand_words(tx, project, beyond, limit, full=full, agent=agent, session=session)
-    waiting = tx.one("asks_open_count", project=project)
-    assert waiting is not None
+    waiting = tx.the("asks_open_count", project=project)
     more = locked[-1].number if len(locked) == limit else None
     return Pending(tuple(handed), tuple(words), waiting.count, more, more_words)
 
@@ -138,19 +137,6 @@ def _why_not_done(tx: Tx, before: Row, response_seq: int, reader: str) -> Coordi
         return refused
     # Where nothing is in the way by now, it was a take whose time is just over.
     return asks.clarify(row) if row.response_kind == "clarify" else asks.held(before)
-
-
-def acknowledgement_of(response_seq: int, outcome: str) -> tuple[int, str]:
-    """Check what an acknowledgement says."""
-    return (
-        inputs.integer(response_seq, "response_seq", least=1, most=(1 << 31) - 1),
-        inputs.text(outcome, "outcome", limit=asks.OUTCOME_MAX).strip(),
-    )
-
-
-def outcome_record(tx: Tx, row: Row, *, already: bool) -> Acknowledged:
-    """With the response that was acted on."""
-    return Acknowledged(asks.lean(asks.find(tx, row.id)), already)
 
 
 # --- what humans say beside it ----------------------------------------------------------------------------------------

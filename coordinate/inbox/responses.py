@@ -45,7 +45,7 @@ def action_of(client_id: str | None, client_seq: int | None, action_id: str | No
         return Action(None, None, None)
     return Action(
         inputs.line(client_id, "client_id", limit=KEY_MAX),
-        inputs.integer(client_seq, "client_seq", least=1, most=inputs.BIGINT_MAX),
+        inputs.integer(client_seq, "client_seq", least=1),
         inputs.line(action_id, "action_id", limit=KEY_MAX),
     )
 
@@ -71,8 +71,7 @@ def said_of(*, kind: str, text: str, choice: str | None, context: str, revision:
     text = inputs.text(text, "text", limit=inputs.NOTE_MAX)
     choice = None if choice is None else inputs.label(choice, "choice", limit=asks.LABEL_MAX)
     context = inputs.text(context, "context", limit=inputs.NOTE_MAX)
-    if revision is not None:
-        inputs.integer(revision, "revision", least=1, most=inputs.BIGINT_MAX)
+    inputs.integer_or_none(revision, "revision", least=1)
     if kind not in WORDLESS and not inputs.visible(text) and choice is None:
         raise Empty(f"the {kind} says nothing", hint="say it in words, or choose an option")
     return Said(kind, text, choice, context, revision)
@@ -123,9 +122,8 @@ def taken_back(
     nothing = Said("withdrawn", "", None, "", None)
     if before.handled_at is None:
         if action.action_id is not None:
-            row = tx.one("ask_nothing_said", ask_id=before.id)
-            assert row is not None
-            _write(tx, row, nothing, "inbox", action, agent=asks.speaker(agent), session=session)
+            now = tx.the("ask_nothing_said", ask_id=before.id)
+            _write(tx, now, nothing, "inbox", action, agent=asks.speaker(agent), session=session)
         return Responded(asks.lean(asks.find(tx, before.id)), None, already=True)
     stood = asks.ask_of(asks.find(tx, before.id)).response
     row = None if decided else tx.one("ask_take_back", ask_id=before.id)

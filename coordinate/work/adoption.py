@@ -71,8 +71,7 @@ def _before_first(board: Tidied, table: str) -> int:
 
 
 def _report(tx: Tx, board: Tidied, carried: dict[str, int]) -> Adopted:
-    last = tx.one("counter_value", kind="task")
-    assert last is not None
+    last = tx.the("counter_value", kind="task")
     findings = board.findings
     return Adopted(
         source=board.source,
@@ -88,7 +87,7 @@ def _report(tx: Tx, board: Tidied, carried: dict[str, int]) -> Adopted:
 
 
 class _Written:
-    """The rows of the tidied board as our statements take them."""
+    """The rows of the tidied board as our statements take them, which find what they need of each by its name."""
 
     def __init__(self, board: Tidied, now: datetime) -> None:
         self._rows = board.rows
@@ -109,20 +108,11 @@ class _Written:
             lease = row["lease_until"] or (self._now + FRESH_LEASE).isoformat()
             finished = self._moment(row["ended"]) if row["ended"] else updated_at
             yield {
+                **row,
                 "id": f"TASK-{row['number']}",
-                "number": row["number"],
-                "title": row["title"],
-                "body": row["body"],
-                "status": row["status"],
-                "role": row["role"],
-                "project": row["project"],
-                "priority": row["priority"],
                 "agent": row["holder"],
                 "lease_until": self._moment(lease) if row["holder"] else None,
-                "attempt": row["attempt"],
-                "claimed_by": row["claimed_by"],
                 "unmet_dependencies": row["unmet"],
-                "rejected_attempt": row["rejected_attempt"],
                 "folded": inputs.fold(f"{row['title']}\n{row['body']}" if row["body"] else row["title"]),
                 "created_at": created_at,
                 "updated_at": updated_at,
@@ -140,52 +130,25 @@ class _Written:
 
     def attempts(self) -> Iterator[dict[str, Any]]:
         for row in self._rows("SELECT * FROM attempts ORDER BY number, attempt"):
-            yield {
-                "task_id": f"TASK-{row['number']}",
-                "attempt": row["attempt"],
-                "agent": row["agent"],
-                "started_at": self._moment(row["started_at"]),
-                "ended_at": self._moment(row["ended_at"]) if row["outcome"] else None,
-                "outcome": row["outcome"],
-                "reason": row["reason"],
-            }
+            started_at = self._moment(row["started_at"])
+            ended_at = self._moment(row["ended_at"]) if row["outcome"] else None
+            yield {**row, "task_id": f"TASK-{row['number']}", "started_at": started_at, "ended_at": ended_at}
 
     def notes(self) -> Iterator[dict[str, Any]]:
         for row in self._rows("SELECT * FROM notes ORDER BY place"):
-            yield {
-                "task_id": f"TASK-{row['number']}",
-                "author": row["author"],
-                "note_type": row["note_type"],
-                "content": row["content"],
-                "folded": inputs.fold(row["content"]),
-                "created_at": self._moment(row["created_at"]),
-            }
+            said = {"folded": inputs.fold(row["content"]), "created_at": self._moment(row["created_at"])}
+            yield {**row, "task_id": f"TASK-{row['number']}", **said}
 
     def history(self) -> Iterator[dict[str, Any]]:
         for row in self._rows("SELECT * FROM history ORDER BY place"):
-            yield {
-                "task_id": f"TASK-{row['number']}",
-                "agent": row["agent"],
-                "action": row["action"],
-                "attempt": row["attempt"],
-                "detail": row["detail"],
-                "created_at": self._moment(row["created_at"]),
-            }
+            yield {**row, "task_id": f"TASK-{row['number']}", "created_at": self._moment(row["created_at"])}
 
     def events(self) -> Iterator[dict[str, Any]]:
         for row in self._rows("SELECT * FROM events ORDER BY place"):
             payload = json.loads(row["payload"])
             words = " ".join(part for part in (row["ref"] or "", *map(str, payload.values())) if part)
-            yield {
-                "created_at": self._moment(row["created_at"]),
-                "event_type": row["event_type"],
-                "payload": payload,
-                "ttl_seconds": row["ttl_seconds"],
-                "project": row["project"],
-                "agent": row["agent"],
-                "ref": row["ref"],
-                "folded": inputs.fold(words),
-            }
+            created_at = self._moment(row["created_at"])
+            yield {**row, "created_at": created_at, "payload": payload, "folded": inputs.fold(words)}
 
     def _moment(self, text: str | None) -> datetime:
         return datetime.fromisoformat(text) if text else self._now

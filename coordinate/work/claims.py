@@ -70,14 +70,14 @@ def queue_of(
 ) -> Queue:
     """Check what a claim was asked."""
     role, agent = inputs.name(role, "role"), inputs.agent(agent)
-    project = None if project is None else inputs.name(project, "project")
+    project = inputs.name_or_none(project, "project")
     inputs.integer(count, "count", least=1, most=inputs.BATCH_MAX)
     respects = inputs.flag(respect_dependencies, "respect_dependencies")
     statement = "claim_next" + ("" if respects else "_any") + ("" if project is None else "_project")
     params: dict[str, object] = {
         "role": role,
         **({} if project is None else {"project": project}),
-        "lease_seconds": None if lease_seconds is None else inputs.lease_seconds(lease_seconds),
+        "lease_seconds": inputs.lease_seconds_or_none(lease_seconds),
         "agent": agent,
         "session": inputs.name_or_none(session, "session"),
     }
@@ -128,7 +128,7 @@ def take_one(
 ) -> tuple[Row, bool]:
     """Take one task by name; a lease on it that is past is taken back first, and the second answer is True."""
     task_id, agent, session = inputs.task_id(task), inputs.agent(agent), inputs.name_or_none(session, "session")
-    lease = None if lease_seconds is None else inputs.lease_seconds(lease_seconds)
+    lease = inputs.lease_seconds_or_none(lease_seconds)
     taken_back = take_back(tx, task_id, follow)
     tx.run("task_unpark", task_id=task_id)
     row = tx.one("claim_task", task_id=task_id, lease_seconds=lease, agent=agent, session=session)
@@ -163,8 +163,7 @@ def set_due_right(tx: Tx, agent: str, follow: OnExpiry) -> tuple[bool, bool]:
     waits for the lock of the scopes must have none of these rows, for whoever has the lock may need them. The second:
     something is reserved for the agent. `follow` is called for each task that was taken back.
     """
-    due = tx.one("queue_due", agent=agent)
-    assert due is not None
+    due = tx.the("queue_due", agent=agent)
     expired = due.expired and take_back_expired(tx, follow, limit=TAKE_BACK_MAX)[0]
     unparked = due.parked and tx.all("queue_unpark", limit=UNPARK_MAX)
     return bool(expired or unparked), bool(due.reserved)
@@ -201,8 +200,7 @@ def end_all(tx: Tx, follow: OnExpiry, *, reason: str, limit: int) -> list[str]:
 
 
 def _write_expiry(tx: Tx, row: Row, follow: OnExpiry) -> list[Lease]:
-    ended = tx.one("attempt_close", task_id=row.id, outcome="expired", reason="the lease was not renewed")
-    assert ended is not None
+    ended = tx.the("attempt_close", task_id=row.id, outcome="expired", reason="the lease was not renewed")
     scopes = leases.end_of_task(tx, row.id, reason="expired", by="system") if row.scoped else []
     move = MOVE["exhaust" if row.status == BLOCKED else "expire"]
     detail = f"lease of {ended.agent} expired ({row.expiries} of {row.max_attempts})"
@@ -345,7 +343,7 @@ def extend_lease(tx: Tx, *, handle: str | Claim, lease_seconds: int | None = Non
 
     An expired lease that nobody took yet may still be renewed. Raises `StaleClaim` or `Held`.
     """
-    lease = None if lease_seconds is None else inputs.lease_seconds(lease_seconds)
+    lease = inputs.lease_seconds_or_none(lease_seconds)
     row = _guarded(tx, "claim_renew", handle, agent, "extend", lease_seconds=lease)
     story.record(
         tx,
@@ -394,11 +392,8 @@ def release(
 ) -> Done:
     """Give a task back to the queue; `flows.finishing.release` says what is promised."""
     reason = inputs.text(reason, "reason", limit=inputs.REASON_MAX)
-    if after_seconds is not None:
-        after_seconds = inputs.integer(after_seconds, "after_seconds", least=0, most=inputs.DELAY_SECONDS_MAX)
-    done = _leave(
-        tx, "claim_release", MOVE["release"], handle, agent, reason=reason, guard={"after_seconds": after_seconds}
-    )
+    after_seconds = inputs.integer_or_none(after_seconds, "after_seconds", least=0, most=inputs.DELAY_SECONDS_MAX)
+    done = _leave(tx, "claim_release", MOVE["release"], handle, agent, reason=reason, after_seconds=after_seconds)
     if not done.already and not done.task.parked:
         tx.announce("ready")
     return done
@@ -411,7 +406,7 @@ def transfer(tx: Tx, *, handle: str | Claim, to: str, lease_seconds: int | None 
     receiver is the caller; `InvalidState` when the caller's session keeps a scope that overlaps one of the task's.
     """
     to = inputs.agent(to, "to")
-    lease = None if lease_seconds is None else inputs.lease_seconds(lease_seconds)
+    lease = inputs.lease_seconds_or_none(lease_seconds)
     task_id, attempt, agent = resolve(tx, handle, agent, "transfer")
     if to == agent:
         raise InvalidInput("a task cannot be transferred to whoever holds it", hint="name another agent", field="to")
@@ -503,18 +498,14 @@ def _leave(
     agent: str,
     *,
     reason: str = "",
-    result: str | None = None,
-    guard: dict[str, object] | None = None,
+    **given: object,
 ) -> Done:
     """One of the moves that end a hold: the guarded change, the closed attempt, history and event; or `already`."""
-    given = inputs.handle(handle)
-    if given[1] is None and (before := _ended_by(tx, given[0], move, inputs.agent(agent))):
+    shown = inputs.handle(handle)
+    if shown[1] is None and (before := _ended_by(tx, shown[0], move, inputs.agent(agent))):
         return Done(story.task_of(tx, before), already=True)
     task_id, attempt, agent = resolve(tx, handle, agent, move.verb)
-    extra = dict(guard or {})
-    if move.verb in ("complete", "submit"):
-        extra["result"] = result
-    row = tx.one(statement, task_id=task_id, attempt=attempt, agent=agent, **extra)
+    row = tx.one(statement, task_id=task_id, attempt=attempt, agent=agent, **given)
     if row is None:
         if before := _ended_by(tx, task_id, move, agent, attempt):
             return Done(story.task_of(tx, before), already=True)

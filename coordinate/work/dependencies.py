@@ -162,8 +162,8 @@ def _count_down(tx: Tx, ids: list[str]) -> None:
     if not ids:
         return
     for row in tx.all("dependents_count_down", ids=ids):
-        if row.unmet_dependencies == 0 and row.status == TODO and row.parked == "":
-            tx.announce("ready")
+        if row.status == TODO:
+            story.announce(tx, row)
 
 
 def _refuse_circle(tx: Tx, task_id: str, on_id: str) -> None:
@@ -178,8 +178,7 @@ def _refuse_circle(tx: Tx, task_id: str, on_id: str) -> None:
 
 
 def _changed(tx: Tx, task_id: str, agent: str, event_type: str, on_id: str) -> Row:
-    row = tx.one("task_touch", task_id=task_id)
-    assert row is not None
+    row = tx.the("task_touch", task_id=task_id)
     detail = f"{event_type.removeprefix('task.dependency_')} dependency {on_id}"
     story.record(tx, row, "UPDATE", event_type, agent=agent, detail=detail, depends_on=on_id)
     return row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from coordinate import inputs, leases
 from coordinate.db.engine import Row, Tx
@@ -19,13 +19,13 @@ BURNDOWN_DAYS_MAX = 366
 
 def stats(tx: Tx, *, project: str | None = None) -> Stats:
     """How many tasks stand where, and by role; keys with nothing in them are left out."""
-    by_status, by_role, more_roles, expired = _counts(tx, _project(project))
+    by_status, by_role, more_roles, expired = _counts(tx, inputs.name_or_none(project, "project"))
     return Stats(by_status, by_role, expired, sum(by_status.values()), more_roles)
 
 
 def status(tx: Tx, *, project: str | None = None, days: int = 14) -> Status:
     """Where the tasks stand; `flows.ending.status` says what is promised."""
-    project = _project(project)
+    project = inputs.name_or_none(project, "project")
     days = inputs.integer(days, "days", least=1, most=BURNDOWN_DAYS_MAX)
     by_status, by_role, more_roles, expired = _counts(tx, project)
     total, done = sum(by_status.values()), by_status.get(DONE, 0)
@@ -59,7 +59,7 @@ def _counts(tx: Tx, project: str | None) -> tuple[dict[str, int], dict[str, int]
 
 def _burndown(tx: Tx, project: str | None, days: int, open_now: int) -> tuple[Day, ...]:
     """Counted back from what is open now, so that the last day agrees with the counts."""
-    now = _now(tx)
+    now = tx.now()
     first = (now - timedelta(days=days - 1)).replace(hour=0, minute=0, second=0, microsecond=0)
     created = {row.day: row.count for row in tx.all("burn_created", since=first, project=project)}
     ended = {(row.day, row.status): row.count for row in tx.all("burn_finished", since=first, project=project)}
@@ -101,7 +101,7 @@ def list_finished(
         status=None if status is None else inputs.status(status),
         role=inputs.name_or_none(role, "role"),
         agent=inputs.name_or_none(by_agent, "by_agent"),
-        project=_project(project),
+        project=inputs.name_or_none(project, "project"),
         needle=None if query is None else inputs.fold(inputs.text(query, "query", limit=inputs.QUERY_MAX)),
         limit=inputs.limit(limit),
     )
@@ -111,8 +111,8 @@ def list_finished(
 def effort(tx: Tx, *, project: str | None = None, days: int = 30) -> Effort:
     """How attempts ended in the last `days` (1 to 366): by day, and by agent for those with most."""
     days = inputs.integer(days, "days", least=1, most=BURNDOWN_DAYS_MAX)
-    since = (_now(tx) - timedelta(days=days - 1)).replace(hour=0, minute=0, second=0, microsecond=0)
-    given = {"since": since, "project": _project(project)}
+    since = (tx.now() - timedelta(days=days - 1)).replace(hour=0, minute=0, second=0, microsecond=0)
+    given = {"since": since, "project": inputs.name_or_none(project, "project")}
     by_day: dict[str, dict[str, int]] = {
         (since + timedelta(days=each)).strftime("%Y-%m-%d"): {} for each in range(days)
     }
@@ -126,7 +126,7 @@ def effort(tx: Tx, *, project: str | None = None, days: int = 30) -> Effort:
 
 def now(tx: Tx) -> datetime:
     """What time it is at the board: by this clock leases end."""
-    return _now(tx)
+    return tx.now()
 
 
 def lint(tx: Tx, *, project: str | None = None) -> list[LintIssue]:
@@ -134,7 +134,7 @@ def lint(tx: Tx, *, project: str | None = None) -> list[LintIssue]:
 
     At most 1,000 issues. `error` means that something waits for ever, `warn` that somebody should look.
     """
-    project = _project(project)
+    project = inputs.name_or_none(project, "project")
     issues = [
         LintIssue(row.id, "error", f"waits for {row.depends_on}, which was cancelled: it will never become ready")
         for row in tx.all("tasks_unreachable", project=project, role=None, limit=LINT_MAX)
@@ -152,7 +152,7 @@ def lint(tx: Tx, *, project: str | None = None) -> list[LintIssue]:
 def why(tx: Tx, *, task: str) -> Why:
     """What a task waits for, in one truthful answer: dependencies, time, holder, reviewer, or nothing."""
     row = story.find(tx, inputs.task_id(task))
-    now = _now(tx)
+    now = tx.now()
     reasons: list[Reason] = []
     if row.status == TODO:
         reasons = _why_todo(tx, row, now)
@@ -228,10 +228,9 @@ def why_idle(tx: Tx, *, role: str, project: str | None = None) -> Why:
 
     `ready` is True when there is something to claim. Reads the role's live tasks once; not for a tight loop.
     """
-    role, project = inputs.name(role, "role"), _project(project)
-    census = tx.one("queue_census", role=role, project=project)
-    assert census is not None
-    now = _now(tx)
+    role, project = inputs.name(role, "role"), inputs.name_or_none(project, "project")
+    census = tx.the("queue_census", role=role, project=project)
+    now = tx.now()
     reasons: list[Reason] = []
     if census.ready:
         reasons.append(Reason("ready", f"{census.ready} task(s) are ready to be claimed"))
@@ -265,9 +264,9 @@ def why_idle(tx: Tx, *, role: str, project: str | None = None) -> Why:
 
 def has_work(tx: Tx, *, role: str, project: str | None = None) -> bool:
     """Whether a claim of this role would find something now."""
-    row = tx.one("queue_has_work", role=inputs.name(role, "role"), project=_project(project))
-    assert row is not None
-    return bool(row.work)
+    return bool(
+        tx.the("queue_has_work", role=inputs.name(role, "role"), project=inputs.name_or_none(project, "project")).work
+    )
 
 
 def next_change(tx: Tx, *, claims: bool) -> float:
@@ -275,18 +274,6 @@ def next_change(tx: Tx, *, claims: bool) -> float:
 
     For whoever `claims`, what is past counts: the next claim brings it back. Whoever only looks would look for ever.
     """
-    row = tx.one("queue_next_due" if claims else "queue_next_change")
-    assert row is not None
+    row = tx.the("queue_next_due" if claims else "queue_next_change")
     moments = [moment for moment in (row.expiry, row.due) if moment is not None]
     return max(0.0, (min(moments) - row.now).total_seconds()) if moments else float("inf")
-
-
-def _project(project: str | None) -> str | None:
-    return None if project is None else inputs.name(project, "project")
-
-
-def _now(tx: Tx) -> datetime:
-    row = tx.one("clock")
-    assert row is not None
-    moment: datetime = row.now.astimezone(UTC)
-    return moment

@@ -56,9 +56,7 @@ def claim_review(
 
 def review_count(tx: Tx, *, project: str | None = None) -> int:
     """How many tasks wait for a review, but for those that an approval which a human is asked for decides."""
-    found = tx.one("review_count", project=None if project is None else inputs.name(project, "project"))
-    assert found is not None
-    return int(found.count)
+    return int(tx.the("review_count", project=inputs.name_or_none(project, "project")).count)
 
 
 def approve(
@@ -91,8 +89,7 @@ def reject(
     reason = inputs.text(reason, "reason", limit=inputs.REASON_MAX, blank=False)
     row = _reviewed(tx, "reject", task, agent, override=override, revision=expected_revision, detail=reason)
     story.note(tx, row.id, inputs.agent(agent), "REJECTED", reason)
-    if row.unmet_dependencies == 0 and row.parked == "":
-        tx.announce("ready")
+    story.announce(tx, row)
     return story.task_of(tx, row)
 
 
@@ -103,8 +100,7 @@ def decided(tx: Tx, row: Row, *, approved: bool, said: str, agent: str) -> None:
     """
     verb = "approve" if approved else "reject"
     _refuse_own(tx, row, agent, override=None)
-    after = tx.one(f"task_{verb}", task_id=row.id)
-    assert after is not None
+    after = tx.the(f"task_{verb}", task_id=row.id)
     move, reason = MOVE[verb], said[: inputs.REASON_MAX]
     story.record(
         tx, after, move.action, move.event, agent=agent, detail=reason, reason="" if approved else reason, override=None
@@ -113,8 +109,8 @@ def decided(tx: Tx, row: Row, *, approved: bool, said: str, agent: str) -> None:
         story.note(tx, row.id, agent, "REVIEW", said)
     if approved:
         dependencies.met_by(tx, row.id)
-    elif after.unmet_dependencies == 0 and after.parked == "":
-        tx.announce("ready")
+    else:
+        story.announce(tx, after)
 
 
 def approve_each(
@@ -157,8 +153,7 @@ def _reviewed(
     before = story.find(tx, task_id, lock=True)
     story.refuse_outdated(before, revision)
     _refuse(tx, before, verb, agent, override=override)
-    row = tx.one(f"task_{verb}", task_id=task_id)
-    assert row is not None
+    row = tx.the(f"task_{verb}", task_id=task_id)
     move = MOVE[verb]
     said = detail if override is None else f"override: {override}" + (f"; {detail}" if detail else "")
     reason = detail if verb == "reject" else ""
@@ -187,9 +182,7 @@ def _refuse_own(tx: Tx, row: Row, agent: str, *, override: str | None) -> None:
 def _refuse_reserved(tx: Tx, row: Row, agent: str) -> None:
     if row.reviewer in (None, agent):
         return
-    clock = tx.one("clock")
-    assert clock is not None
-    if row.review_until > clock.now:
+    if row.review_until > tx.now():
         until = leases.when(row.review_until)
         raise Held(
             f"{row.reviewer} reviews {row.id} until {until}",

@@ -49,6 +49,12 @@ def tell(
     events.append(tx, event_type, texts, project=row.project, agent=agent, ref=row.id)
 
 
+def announce(tx: Tx, *rows: Row | Task) -> None:
+    """Wake whoever waits for work, if nothing is in the way of one of these TODO tasks."""
+    if any(row.unmet_dependencies == 0 and row.parked == "" for row in rows):
+        tx.announce("ready")
+
+
 def find(tx: Tx, task_id: str, *, lock: bool = False) -> Row:
     """The task, locked for the rest of the transaction if asked; raises `NotFound`."""
     row = tx.one("task_lock" if lock else "task", task_id=task_id)
@@ -66,7 +72,7 @@ def refuse_outdated(row: Row, expected_revision: int | None) -> None:
     """Refuse what was meant for a locked task as it stood at another revision; None is meant for any."""
     if expected_revision is None:
         return
-    inputs.integer(expected_revision, "expected_revision", least=0, most=inputs.BIGINT_MAX)
+    inputs.integer(expected_revision, "expected_revision")
     if row.revision != expected_revision:
         raise OutdatedRevision(
             f"{row.id} is {row.status} at revision {row.revision}, not {expected_revision}: it was changed meanwhile",

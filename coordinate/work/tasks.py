@@ -166,9 +166,7 @@ def _checked(
         "scopes": () if scopes == () else _patterns(scopes),
         "not_before": None if not_before is None else inputs.instant(not_before, "not_before"),
         "dedup_key": None if dedup_key is None else inputs.line(dedup_key, "dedup_key", limit=200),
-        "max_attempts": None
-        if max_attempts is None
-        else inputs.integer(max_attempts, "max_attempts", least=1, most=inputs.ATTEMPTS_MAX),
+        "max_attempts": inputs.integer_or_none(max_attempts, "max_attempts", least=1, most=inputs.ATTEMPTS_MAX),
     }
     new["folded"] = _folded(new["title"], new["body"])
     return new
@@ -268,8 +266,7 @@ def _insert(tx: Tx, fresh: list[_New], edges: list[dict[str, Any]], author: str)
         tx.run("history_dispatched", first=fresh[0]["number"], last=fresh[-1]["number"])
         for task in made:
             story.tell(tx, task, "task.created", agent=author, role_boundary=task.role_boundary)
-    if any(task.unmet_dependencies == 0 and task.parked == "" for task in made):
-        tx.announce("ready")
+    story.announce(tx, *made)
     return made
 
 
@@ -291,7 +288,7 @@ def unblock(tx: Tx, *, task: str, note: str = "", expected_revision: int | None 
     row = _move(tx, "unblock", task, agent, detail=said, expected_revision=expected_revision)
     if note:
         story.note(tx, row.id, inputs.agent(agent), "COMMENT", note)
-    _announce(tx, row)
+    story.announce(tx, row)
     return story.task_of(tx, row)
 
 
@@ -304,27 +301,24 @@ def answered(tx: Tx, row: Row, *, ask_id: str, asker: str, said: str, agent: str
     The board itself is nobody to wait for.
     """
     if asker == "system":
-        after = tx.one("task_unblock", task_id=row.id)
+        after = tx.the("task_unblock", task_id=row.id)
     else:
-        after = tx.one("task_answered", task_id=row.id, reserved_for=asker, seconds=RESERVE_SECONDS)
-    assert after is not None
+        after = tx.the("task_answered", task_id=row.id, reserved_for=asker, seconds=RESERVE_SECONDS)
     _record_move(tx, after, "unblock", said, agent=agent, ask_id=ask_id)
     tx.announce("ready")
 
 
 def unanswered(tx: Tx, row: Row, *, ask_id: str, said: str, agent: str) -> None:
     """What a locked BLOCKED task waited for will not come: back in the queue, with the reason as a note."""
-    after = tx.one("task_unblock", task_id=row.id)
-    assert after is not None
+    after = tx.the("task_unblock", task_id=row.id)
     story.note(tx, row.id, "system", "SYSTEM", said)
     _record_move(tx, after, "unblock", said, agent=agent, ask_id=ask_id)
-    _announce(tx, after)
+    story.announce(tx, after)
 
 
 def waits_again(tx: Tx, row: Row, *, ask_id: str, said: str, agent: str) -> None:
     """The answer to what a locked task asked does not stand any more, and nobody took the task since."""
-    after = tx.one("task_await", task_id=row.id)
-    assert after is not None
+    after = tx.the("task_await", task_id=row.id)
     _record_move(tx, after, "await", said, agent=agent, ask_id=ask_id)
 
 
@@ -353,7 +347,7 @@ def reopen(tx: Tx, *, task: str, reason: str = "", expected_revision: int | None
     reason = inputs.text(reason, "reason", limit=inputs.REASON_MAX)
     row = _move(tx, "reopen", task, agent, detail=reason, reason=reason, expected_revision=expected_revision)
     dependencies.unmet_by(tx, row.id)
-    _announce(tx, row)
+    story.announce(tx, row)
     return story.task_of(tx, row)
 
 
@@ -378,11 +372,6 @@ def _move(
     attempt = before.attempt if before.status == IN_PROGRESS else None
     story.record(tx, row, move.action, move.event, agent=agent, attempt=attempt, detail=detail, reason=reason)
     return row
-
-
-def _announce(tx: Tx, row: Row) -> None:
-    if row.unmet_dependencies == 0 and row.parked == "":
-        tx.announce("ready")
 
 
 # --- words and edits --------------------------------------------------------------------------------------------------
@@ -454,13 +443,12 @@ def edit(
         changed["scopes"] = "replaced"
     if not changed:
         return story.task_of(tx, before)
-    row = tx.one("task_edit", task_id=task_id, folded=_folded(wanted["title"], wanted["body"]), **wanted)
-    assert row is not None
+    row = tx.the("task_edit", task_id=task_id, folded=_folded(wanted["title"], wanted["body"]), **wanted)
     detail = "; ".join(f"{name} was {_brief(value)}" for name, value in changed.items())
     story.record(
         tx, row, "UPDATE", "task.updated", agent=agent, detail=detail[: inputs.REASON_MAX], fields=",".join(changed)
     )
-    _announce(tx, row)
+    story.announce(tx, row)
     return story.task_of(tx, row)
 
 
@@ -510,7 +498,7 @@ def set_project(tx: Tx, *, tasks: Sequence[str], project: str, agent: str = "") 
     for row in rows:
         detail = f"project set to {project}"
         story.record(tx, row, "UPDATE", "task.project_updated", agent=agent, detail=detail)
-        _announce(tx, row)
+        story.announce(tx, row)
     return len(rows)
 
 
@@ -529,12 +517,10 @@ def set_project_defaults(
 ) -> Project:
     """Set what claims and new tasks of a project get unless told otherwise; None means the program's default."""
     name = inputs.name(name, "name")
-    lease = None if lease_seconds is None else inputs.lease_seconds(lease_seconds)
-    if max_attempts is not None:
-        max_attempts = inputs.integer(max_attempts, "max_attempts", least=1, most=inputs.ATTEMPTS_MAX)
+    lease = inputs.lease_seconds_or_none(lease_seconds)
+    max_attempts = inputs.integer_or_none(max_attempts, "max_attempts", least=1, most=inputs.ATTEMPTS_MAX)
     tx.run("project_insert", name=name)
-    row = tx.one("project_set", name=name, lease_seconds=lease, max_attempts=max_attempts)
-    assert row is not None
+    row = tx.the("project_set", name=name, lease_seconds=lease, max_attempts=max_attempts)
     said = {"project": name, "lease_seconds": lease, "max_attempts": max_attempts}
     author = _author(agent)
     events.append(
@@ -596,8 +582,7 @@ def view(
 
 def _story_page(tx: Tx, statement: str, task_id: str, count: int, before: int | None, field: str) -> list[Row]:
     count = inputs.integer(count, field, least=0, most=inputs.LIST_MAX)
-    if before is not None:
-        before = inputs.integer(before, f"{field}_before", least=0, most=inputs.BIGINT_MAX)
+    before = inputs.integer_or_none(before, f"{field}_before")
     return tx.all(statement, task_id=task_id, before=before, limit=count + 1)
 
 
@@ -620,9 +605,9 @@ def list_tasks(
     limit = inputs.limit(limit)
     wanted: dict[str, Any] = {
         "status": None if status is None else inputs.status(status),
-        "role": None if role is None else inputs.name(role, "role"),
-        "agent": None if assigned_to is None else inputs.name(assigned_to, "assigned_to"),
-        "project": None if project is None else inputs.name(project, "project"),
+        "role": inputs.name_or_none(role, "role"),
+        "agent": inputs.name_or_none(assigned_to, "assigned_to"),
+        "project": inputs.name_or_none(project, "project"),
         "limit": limit + 1,
         **_page_after(after),
     }
@@ -647,7 +632,7 @@ def _page_after(mark: str | None) -> dict[str, Any]:
         return {
             "after_priority": inputs.priority(int(priority)),
             "after_created_at": inputs.parse_instant(created_at, "after"),
-            "after_number": inputs.integer(int(number), "after", least=0, most=inputs.BIGINT_MAX),
+            "after_number": inputs.integer(int(number), "after"),
         }
     except (ValueError, AttributeError, TypeError):
         raise InvalidInput("after is no page mark", hint="give the `next` of the page before", field="after") from None
@@ -658,7 +643,7 @@ def export_page(tx: Tx, *, after: int = 0, limit: int = EXPORT_PAGE) -> list[Exp
 
     Within a task nothing is left out, so a page holds as much as its tasks do.
     """
-    after = inputs.integer(after, "after", least=0, most=inputs.BIGINT_MAX)
+    after = inputs.integer(after, "after")
     rows = tx.all("tasks_after", after=after, limit=inputs.limit(limit))
     scopes: dict[str, list[Scope]] = {}
     for each in tx.all("scopes_of", ids=[row.id for row in rows]):

@@ -13,7 +13,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -431,15 +431,7 @@ class _Tidying:
                 (len(walk.attempts), walk.rejected, first, task["number"]),
             )
             for place, each in enumerate(walk.attempts, start=1):
-                yield {
-                    "number": task["number"],
-                    "attempt": place,
-                    "agent": each.agent,
-                    "started_at": each.started_at,
-                    "ended_at": each.ended_at,
-                    "outcome": each.outcome,
-                    "reason": each.reason,
-                }
+                yield {"number": task["number"], "attempt": place, **asdict(each)}
 
 
 @dataclass(slots=True)

@@ -10,7 +10,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from coordinate.errors import CoordinateError, InvalidInput
+from coordinate import inputs
+from coordinate.errors import CoordinateError
 from coordinate.frozen import dataclass
 from coordinate.http.gate import Refused, caller_of, csrf_token, is_view, status_of
 from coordinate.http.page.words import render
@@ -125,11 +126,7 @@ def asked(request: Request, name: str) -> str | None:
 def number(request: Request, name: str) -> int | None:
     """A cursor of the address."""
     said = asked(request, name)
-    if said is None:
-        return None
-    if not (said.isascii() and said.isdigit() and len(said) < 19):
-        raise InvalidInput(f"{name} must be a whole number", hint="follow the page's own links", field=name)
-    return int(said)
+    return None if said is None else inputs.parse_integer(said, name, hint="follow the page's own links")
 
 
 def own(path: str, *, view: bool = False) -> str:

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from coordinate import inputs
 from coordinate.errors import CoordinateError, InvalidInput, NotFound, OutdatedRevision
 from coordinate.http.gate import caller_of, parse_form, refused, wants_page
 from coordinate.http.page.answers import own, problem, told
@@ -97,10 +98,7 @@ def _need(form: Form, name: str) -> str:
 
 def _number(form: Form, name: str) -> int:
     """What the form was written for, as the page put it there."""
-    said = _need(form, name)
-    if not (said.isascii() and said.isdigit() and len(said) < 19):
-        raise InvalidInput(f"{name} must be a whole number", hint="load the page again", field=name)
-    return int(said)
+    return inputs.parse_integer(_need(form, name), name, hint="load the page again")
 
 
 # --- asks -------------------------------------------------------------------------------------------------------------
@@ -129,10 +127,9 @@ def undo(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
 
 
 def snooze(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
-    ask, seconds = _need(form, "ask"), _need(form, "seconds")
-    if not (seconds.isascii() and seconds.isdigit() and len(seconds) < 9 and int(seconds) <= SLEEP_SECONDS_MAX):
-        raise InvalidInput("seconds must be a whole number", hint="choose one of the times", field="seconds")
-    until = board.now() + timedelta(seconds=int(seconds))
+    ask, hint = _need(form, "ask"), "choose one of the times"
+    seconds = inputs.parse_integer(_need(form, "seconds"), "seconds", most=SLEEP_SECONDS_MAX, hint=hint)
+    until = board.now() + timedelta(seconds=seconds)
     return "snooze", {"ask": ask, "until": until.isoformat()}, f"{ask} sleeps"
 
 
@@ -182,9 +179,8 @@ def edit(board: Coordinator, form: Form) -> tuple[str, dict[str, Any], str]:
             raise OutdatedRevision(said, hint="look at it again, and say it anew", task_id=task, revision=now.revision)
         given[name] = wanted
     if "priority" in given:
-        if not (given["priority"].isascii() and given["priority"].isdigit() and len(given["priority"]) < 9):
-            raise InvalidInput("priority must be a whole number", hint="lower is sooner", field="priority")
-        given["priority"] = int(given["priority"])
+        hint = "lower is sooner"
+        given["priority"] = inputs.parse_integer(given["priority"], "priority", most=99_999_999, hint=hint)
     return "edit", given, f"Changed {task}"
 
 
