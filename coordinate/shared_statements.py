@@ -33,6 +33,7 @@ from coordinate.db.portable import (
     const,
     contains,
     counted,
+    from_now,
     given,
     given_instant,
     given_integer,
@@ -386,9 +387,7 @@ _SCOPE = lease.kind == const("scope")
 _LOCK = lease.kind == const("lock")
 _LEASE = tuple(leases.c)
 _ttl = cast(given_integer("ttl_seconds"), BigInteger)
-_until = case(
-    (cast(given_integer("worktree_id"), BigInteger).is_not(None), const(None)), else_=plus_seconds(None, _ttl)
-)
+_until = case((cast(given_integer("worktree_id"), BigInteger).is_not(None), const(None)), else_=from_now(_ttl))
 _grant = {
     **given(leases, "kind project resource prefix mode agent task_id attempt worktree_id fence"),
     "session_id": given_text("session"),
@@ -463,13 +462,13 @@ add(
     )
     .values(
         depth=lease.depth + const(1),
-        expires_at=greatest(lease.expires_at, plus_seconds(None, given_integer("ttl_seconds"))),
+        expires_at=greatest(lease.expires_at, from_now(given_integer("ttl_seconds"))),
     )
     .returning(*_LEASE),
 )
 _renewed = greatest(
     lease.expires_at,
-    plus_seconds(None, func.coalesce(cast(given_integer("ttl_seconds"), BigInteger), lease.ttl_seconds, type_=BIGINT)),
+    from_now(func.coalesce(cast(given_integer("ttl_seconds"), BigInteger), lease.ttl_seconds, type_=BIGINT)),
 )
 _last = lease.depth == const(1)
 _own_lock = (

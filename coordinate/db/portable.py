@@ -146,24 +146,31 @@ def const(value: str | int | bool | None) -> ColumnElement[Any]:
 # --- expressions ------------------------------------------------------------------------------------------------------
 
 
-class now(ColumnElement[Any]):  # noqa: N801 - reads as SQL
+class _Printed(ColumnElement[Any]):
+    """An expression for which each engine has its own words; `{}` stands for each of its parts, in their order."""
+
+    inherit_cache = False
+    sqlite = postgresql = ""
+
+    def __init__(self, *parts: ColumnElement[Any]) -> None:
+        self.parts = parts
+
+
+@compiles(_Printed)
+def _(element: _Printed, compiler: SQLCompiler, **kw: Any) -> str:
+    words = str(getattr(element, compiler.dialect.name))
+    return words.format(*(compiler.process(part, **kw) for part in element.parts))
+
+
+class now(_Printed):  # noqa: N801 - reads as SQL
     """The database's clock, in milliseconds.
 
     On Postgres a scalar sub-select: the bare function is volatile, and no index serves a comparison with it.
     """
 
-    inherit_cache = True
     type = DateTime(timezone=True)
-
-
-@compiles(now, "sqlite")
-def _(element: now, compiler: SQLCompiler, **kw: Any) -> str:
-    return "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
-
-
-@compiles(now, "postgresql")
-def _(element: now, compiler: SQLCompiler, **kw: Any) -> str:
-    return "(SELECT date_trunc('milliseconds', clock_timestamp()))"
+    sqlite = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
+    postgresql = "(SELECT date_trunc('milliseconds', clock_timestamp()))"
 
 
 _CLOCK = select(now().label("now")).cte("clock")
@@ -178,32 +185,26 @@ def at_once() -> ColumnElement[Any]:
     return select(_CLOCK.c.now).scalar_subquery()
 
 
-class plus_seconds(ColumnElement[Any]):  # noqa: N801
-    """`moment` (a column, or None for now) plus a number of seconds."""
+_INTERVAL = "make_interval(secs => CAST({} AS DOUBLE PRECISION))"
 
-    inherit_cache = False
+
+class plus_seconds(_Printed):  # noqa: N801
+    """A moment plus a number of seconds."""
+
     type = DateTime(timezone=True)
-
-    def __init__(self, moment: ColumnElement[Any] | None, seconds: ColumnElement[Any]) -> None:
-        self.moment = moment
-        self.seconds = seconds
+    sqlite = "strftime('%Y-%m-%dT%H:%M:%fZ', {}, ({}) || ' seconds')"
+    postgresql = f"({{}} + {_INTERVAL})"
 
 
-@compiles(plus_seconds, "sqlite")
-def _(element: plus_seconds, compiler: SQLCompiler, **kw: Any) -> str:
-    moment = "'now'" if element.moment is None else compiler.process(element.moment, **kw)
-    return f"strftime('%Y-%m-%dT%H:%M:%fZ', {moment}, ({compiler.process(element.seconds, **kw)}) || ' seconds')"
+class from_now(_Printed):  # noqa: N801
+    """The moment in a number of seconds."""
+
+    type = DateTime(timezone=True)
+    sqlite = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ({}) || ' seconds')"
+    postgresql = f"(SELECT date_trunc('milliseconds', clock_timestamp()) + {_INTERVAL})"
 
 
-@compiles(plus_seconds, "postgresql")
-def _(element: plus_seconds, compiler: SQLCompiler, **kw: Any) -> str:
-    seconds = f"make_interval(secs => CAST({compiler.process(element.seconds, **kw)} AS DOUBLE PRECISION))"
-    if element.moment is None:
-        return f"(SELECT date_trunc('milliseconds', clock_timestamp()) + {seconds})"
-    return f"({compiler.process(element.moment, **kw)} + {seconds})"
-
-
-class _Condition(ColumnElement[Any]):
+class _Condition(_Printed):
     """Something true or false. Printed as it is: SQLite would be given `… = 1`, which no index serves."""
 
     type = Boolean()
@@ -215,22 +216,11 @@ class _Condition(ColumnElement[Any]):
 class among(_Condition):  # noqa: N801
     """`column` is one of the texts in the list bound to `name`: one bind, however long the list."""
 
-    inherit_cache = False
+    sqlite = "{} IN (SELECT value FROM json_each({}))"
+    postgresql = "{} = ANY (CAST({} AS TEXT[]))"
 
     def __init__(self, column: ColumnElement[Any], name: str) -> None:
-        self.column = column
-        self.given = bindparam(name, type_=StringList())
-
-
-@compiles(among, "sqlite")
-def _(element: among, compiler: SQLCompiler, **kw: Any) -> str:
-    column = compiler.process(element.column, **kw)
-    return f"{column} IN (SELECT value FROM json_each({compiler.process(element.given, **kw)}))"
-
-
-@compiles(among, "postgresql")
-def _(element: among, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"{compiler.process(element.column, **kw)} = ANY (CAST({compiler.process(element.given, **kw)} AS TEXT[]))"
+        super().__init__(column, bindparam(name, type_=StringList()))
 
 
 class one_of(_Condition):  # noqa: N801
@@ -239,104 +229,52 @@ class one_of(_Condition):  # noqa: N801
     Postgres would join the two, and read the whole table where it guesses that the CTE finds many.
     """
 
-    inherit_cache = False
+    sqlite = "{} IN {}"
+    postgresql = "{} = ANY (ARRAY{})"
 
     def __init__(self, column: ColumnElement[Any], found: CTE) -> None:
-        self.column = column
-        self.found = select(found.c.id).scalar_subquery()
-
-
-@compiles(one_of, "sqlite")
-def _(element: one_of, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"{compiler.process(element.column, **kw)} IN {compiler.process(element.found, **kw)}"
-
-
-@compiles(one_of, "postgresql")
-def _(element: one_of, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"{compiler.process(element.column, **kw)} = ANY (ARRAY{compiler.process(element.found, **kw)})"
+        super().__init__(column, select(found.c.id).scalar_subquery())
 
 
 class contains(_Condition):  # noqa: N801
     """`needle` stands somewhere in `column`, literally: no character is a wildcard."""
 
-    inherit_cache = False
-
-    def __init__(self, column: ColumnElement[Any], needle: ColumnElement[Any]) -> None:
-        self.column = column
-        self.needle = needle
+    sqlite = "instr({}, {}) > 0"
+    postgresql = "strpos({}, {}) > 0"
 
 
-@compiles(contains, "sqlite")
-def _(element: contains, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"instr({compiler.process(element.column, **kw)}, {compiler.process(element.needle, **kw)}) > 0"
-
-
-@compiles(contains, "postgresql")
-def _(element: contains, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"strpos({compiler.process(element.column, **kw)}, {compiler.process(element.needle, **kw)}) > 0"
-
-
-class day_of(ColumnElement[Any]):  # noqa: N801
+class day_of(_Printed):  # noqa: N801
     """The UTC day of a moment, as 2030-01-31."""
 
-    inherit_cache = False
     type = Text()
-
-    def __init__(self, moment: ColumnElement[Any]) -> None:
-        self.moment = moment
-
-
-@compiles(day_of, "sqlite")
-def _(element: day_of, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"substr({compiler.process(element.moment, **kw)}, 1, 10)"
+    sqlite = "substr({}, 1, 10)"
+    postgresql = "to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD')"
 
 
-@compiles(day_of, "postgresql")
-def _(element: day_of, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"to_char({compiler.process(element.moment, **kw)} AT TIME ZONE 'UTC', 'YYYY-MM-DD')"
-
-
-class greatest(ColumnElement[Any]):  # noqa: N801
+class greatest(_Printed):  # noqa: N801
     """The larger of two values, neither of them NULL."""
 
-    inherit_cache = False
+    sqlite = "max({}, {})"
+    postgresql = "greatest({}, {})"
 
     def __init__(self, left: ColumnElement[Any], right: ColumnElement[Any]) -> None:
-        self.left = left
-        self.right = right
+        super().__init__(left, right)
         self.type = left.type
 
 
-@compiles(greatest, "sqlite")
-def _(element: greatest, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"max({compiler.process(element.left, **kw)}, {compiler.process(element.right, **kw)})"
-
-
-@compiles(greatest, "postgresql")
-def _(element: greatest, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"greatest({compiler.process(element.left, **kw)}, {compiler.process(element.right, **kw)})"
-
-
-class last_id(ColumnElement[Any]):  # noqa: N801
+class last_id(_Printed):  # noqa: N801
     """The last id that a table gave out. NULL on Postgres where the role may not look."""
 
-    inherit_cache = False
     type = BigInteger()
 
     def __init__(self, table: str) -> None:
-        self.table = table
-
-
-@compiles(last_id, "sqlite")
-def _(element: last_id, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"coalesce((SELECT seq FROM sqlite_sequence WHERE name = '{element.table}'), 0)"
-
-
-@compiles(last_id, "postgresql")
-def _(element: last_id, compiler: SQLCompiler, **kw: Any) -> str:
-    named = f"schemaname = current_schema() AND sequencename = '{element.table}_id_seq'"
-    may_look = "has_sequence_privilege(format('%I.%I', schemaname, sequencename), 'SELECT')"
-    return f"(SELECT CASE WHEN {may_look} THEN coalesce(last_value, 0) END FROM pg_sequences WHERE {named})"
+        super().__init__()
+        self.sqlite = f"coalesce((SELECT seq FROM sqlite_sequence WHERE name = '{table}'), 0)"
+        named = f"schemaname = current_schema() AND sequencename = '{table}_id_seq'"
+        may_look = "has_sequence_privilege(format('%I.%I', schemaname, sequencename), 'SELECT')"
+        self.postgresql = (
+            f"(SELECT CASE WHEN {may_look} THEN coalesce(last_value, 0) END FROM pg_sequences WHERE {named})"
+        )
 
 
 class board_lock(_Condition):  # noqa: N801
@@ -346,19 +284,11 @@ class board_lock(_Condition):  # noqa: N801
     lock was to be had.
     """
 
-    inherit_cache = False
-
-    def __init__(self, name: str, of: ColumnElement[Any] | None = None, *, waits: bool = True) -> None:
-        self.name = name
-        self.of = of
-        self.waits = waits
-
-
-@compiles(board_lock, "postgresql")
-def _(element: board_lock, compiler: SQLCompiler, **kw: Any) -> str:
-    of = "" if element.of is None else f" || '/' || CAST({compiler.process(element.of, **kw)} AS TEXT)"
-    lock = "pg_advisory_xact_lock({}) IS NULL" if element.waits else "pg_try_advisory_xact_lock({})"
-    return lock.format(f"hashtextextended(current_schema() || '/{element.name}'{of}, 0)")
+    def __init__(self, name: str, *of: ColumnElement[Any], waits: bool = True) -> None:
+        super().__init__(*of)
+        each = " || '/' || CAST({} AS TEXT)" * len(of)
+        key = f"hashtextextended(current_schema() || '/{name}'{each}, 0)"
+        self.postgresql = f"pg_advisory_xact_lock({key}) IS NULL" if waits else f"pg_try_advisory_xact_lock({key})"
 
 
 def insert_unless_there(table: Table, *key: str, **values: Any) -> postgresql.Insert:

@@ -26,6 +26,7 @@ from coordinate.db.portable import (
     before,
     const,
     counted,
+    from_now,
     given,
     given_integer,
     given_text,
@@ -73,7 +74,7 @@ _SHOWN = tuple(_DOING[each.name].label(each.name) if each.name in _DOING else ea
 _STALE = and_(s.ended_at.is_(None), plus_seconds(s.heartbeat_at, s.ttl_seconds) < now())
 _FRESH = plus_seconds(s.heartbeat_at, s.ttl_seconds) >= now()
 # None is given more time than this: so much an index can tell.
-_RECENT = s.heartbeat_at >= plus_seconds(None, const(-LEASE_SECONDS_MAX))
+_RECENT = s.heartbeat_at >= from_now(const(-LEASE_SECONDS_MAX))
 add(
     "session_insert",
     "One run of an agent.",
@@ -190,7 +191,7 @@ _lost_claim = and_(_losses_claims, attempts.c.told_at.is_(None))
 
 def _half_over(until: ColumnElement[Any], seconds: ColumnElement[Any]) -> ColumnElement[bool]:
     """Still live, but with less than half of its time left."""
-    return and_(until > now(), until < plus_seconds(None, seconds / const(2)))
+    return and_(until > now(), until < from_now(seconds / const(2)))
 
 
 # Scopes of a task are renewed with its hold.
@@ -243,7 +244,7 @@ add(
     # One that is locked is renewed by the next call: whoever sets a task aside on it may take long.
     update(leases)
     .where(lease.id.in_(select(_half_done.c.id)), _lease_due)
-    .values(expires_at=plus_seconds(None, lease.ttl_seconds)),
+    .values(expires_at=from_now(lease.ttl_seconds)),
 )
 add(
     "session_past_leases",
@@ -257,7 +258,7 @@ add(
     # One that is locked is in the hands of its holder's verb, which renews or ends it.
     update(tasks)
     .where(t.id.in_(select(_renewing.c.id)), _task_due)
-    .values(lease_until=plus_seconds(None, t.lease_seconds))
+    .values(lease_until=from_now(t.lease_seconds))
     .returning(t.id, t.lease_until, t.scoped),
 )
 add(

@@ -32,6 +32,7 @@ from coordinate.db.portable import (
     const,
     contains,
     counted,
+    from_now,
     given,
     given_boolean,
     given_instant,
@@ -42,7 +43,6 @@ from coordinate.db.portable import (
     insert_unless_there,
     now,
     optional,
-    plus_seconds,
 )
 from coordinate.db.schema import (
     annotation_deliveries,
@@ -149,7 +149,7 @@ add(
 def _time_or(else_: Any) -> ColumnElement[Any]:
     """When the time is over that is given from now on; else as it says."""
     seconds = given_integer("timeout_seconds")
-    return case((cast(seconds, BigInteger).is_not(None), plus_seconds(None, seconds)), else_=else_)
+    return case((cast(seconds, BigInteger).is_not(None), from_now(seconds)), else_=else_)
 
 
 _words = given(asks, "title detail next_step impact next_after options context folded")
@@ -420,7 +420,7 @@ add(
     .values(
         taken_by=given_text("agent"),
         taken_session_id=given_text("session"),
-        taken_until=plus_seconds(None, given_integer("seconds")),
+        taken_until=from_now(given_integer("seconds")),
     )
     .returning(*_ASK),
 )

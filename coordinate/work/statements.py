@@ -44,6 +44,7 @@ from coordinate.db.portable import (
     contains,
     counted,
     day_of,
+    from_now,
     given,
     given_instant,
     given_integer,
@@ -268,7 +269,7 @@ _claimed = {
     "assigned_agent": given_text("agent"),
     "session_id": given_text("session"),
     "lease_seconds": case((_may_go_back, t.lease_seconds), else_=_lease),
-    "lease_until": plus_seconds(None, _lease),
+    "lease_until": from_now(_lease),
     "attempt": t.attempt + const(1),
     "claimed_by": case((_may_go_back, t.claimed_by), else_=func.coalesce(t.claimed_by, given_text("agent"))),
     "revision": t.revision + const(1),
@@ -503,7 +504,7 @@ add(
     "Renew the lease; never to a shorter time.",
     update(tasks)
     .where(_CURRENT)
-    .values(lease_until=greatest(t.lease_until, plus_seconds(None, _own_lease)), **_CHANGED)
+    .values(lease_until=greatest(t.lease_until, from_now(_own_lease)), **_CHANGED)
     .returning(*_TAKEN),
 )
 add(
@@ -511,7 +512,7 @@ add(
     "Renew the lease as a sign of life: no revision, no history, no event.",
     update(tasks)
     .where(_CURRENT)
-    .values(lease_until=greatest(t.lease_until, plus_seconds(None, _own_lease)))
+    .values(lease_until=greatest(t.lease_until, from_now(_own_lease)))
     .returning(t.lease_until, t.lease_seconds, t.scoped),
 )
 
@@ -547,7 +548,7 @@ add(
     .values(
         assigned_agent=given_text("to"),
         session_id=const(None),
-        lease_until=plus_seconds(None, _own_lease),
+        lease_until=from_now(_own_lease),
         lease_seconds=_own_lease,
         attempt=t.attempt + const(1),
         **_CHANGED,
@@ -657,7 +658,7 @@ add(
         "unblock",
         expiries=const(0),
         parked=case((_LIES_AHEAD, const("later")), else_=const("reserved")),
-        parked_until=case((_LIES_AHEAD, t.not_before), else_=plus_seconds(None, given_integer("seconds"))),
+        parked_until=case((_LIES_AHEAD, t.not_before), else_=from_now(given_integer("seconds"))),
         reserved_for=case((_LIES_AHEAD, const(None)), else_=given_text("reserved_for")),
     ),
 )
@@ -796,7 +797,7 @@ add(
     "Take it, unless the reviewer did this round of it meanwhile: the look before knew of no later attempts.",
     update(tasks)
     .where(_THIS, _named(_in_review), _free_for_review, ~_worked_on_it)
-    .values(reviewer=given_text("agent"), review_until=plus_seconds(None, given_integer("lease_seconds")), **_CHANGED)
+    .values(reviewer=given_text("agent"), review_until=from_now(given_integer("lease_seconds")), **_CHANGED)
     .returning(*_TASK),
 )
 add(
