@@ -10,12 +10,14 @@ $COORDINATE_DEBUG=1 adds the traceback of a fault of ours.
 
 from __future__ import annotations
 
+import _thread
 import errno
 import gc
 import io
 import os
 import signal
 import sys
+import time
 
 TYPE_CHECKING = False  # as in `typing`, which is loaded, like the rest, once `main` has put off collections
 if TYPE_CHECKING:
@@ -222,12 +224,15 @@ def _of_signal(ended: BaseException) -> int:
 def _once_more(dropped: sys.UnraisableHookArgs) -> None:
     """Python drops what is raised in some steps of its own, as at the end of an import: then the signal comes again."""
     if isinstance(dropped.exc_value, KeyboardInterrupt | Terminated):
-        import threading
-
-        number = _of_signal(dropped.exc_value) - 128
-        threading.Timer(0.01, os.kill, (os.getpid(), number)).start()
+        # Not by `threading`, which waits for the thread: here the signal would be dropped again.
+        _thread.start_new_thread(_again, (_of_signal(dropped.exc_value) - 128,))
     elif str(dropped.exc_value) != "generator ignored GeneratorExit":  # the driver's, where a signal ends its wait
         sys.__unraisablehook__(dropped)
+
+
+def _again(number: int) -> None:
+    time.sleep(0.05)
+    os.kill(os.getpid(), number)
 
 
 def _end_in_peace() -> None:
