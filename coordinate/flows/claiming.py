@@ -546,9 +546,9 @@ def open_worktree(
     covered = list(dict.fromkeys([*wanted, *(each.resource for each in tx.all("leases_of_task", task_id=task_id))]))
     _take_back_late(tx, covered, project=project, caller=caller)
     row = story.find(tx, task_id, lock=True)
-    if attempt is not None and row.attempt != attempt:
+    if attempt is not None and attempt < row.attempt:
         raise claims.refusal(tx, task_id, attempt, agent, "open a worktree")
-    if row.assigned_agent != agent or row.project != project:
+    if row.assigned_agent != agent or row.project != project or attempt not in (None, row.attempt):
         raise InvalidState(
             f"{agent} does not hold {task_id}",
             hint="claim the task first",
