@@ -17,6 +17,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
 import psycopg
 import pytest
 from click.testing import CliRunner
@@ -184,6 +185,19 @@ def test_every_command_has_its_place() -> None:
     assert len(found) > 40
     for path in found:
         assert f"### `{path.replace('coordinate task batch', 'coordinate batch')}`" in page, path
+
+
+def test_every_option_of_a_command_is_listed_with_it() -> None:
+    of_all = {flag for option in root.params for flag in option.opts}
+    page, count = read(DOCS / "cli.md"), 0
+    for path, _, command in reference.commands():
+        section = page.partition(f"### `{path}`\n")[2].partition("\n### ")[0]
+        options = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
+        for option in options:
+            if not of_all.intersection(option.opts):
+                assert any(f"`{flag}" in section for flag in option.opts), (path, option.opts)
+                count += 1
+    assert count > 300
 
 
 @pytest.mark.parametrize("path", [path for path, _, _ in reference.commands()])

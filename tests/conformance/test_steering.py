@@ -101,6 +101,13 @@ def test_anybody_may_comment_at_any_status_and_renews_nothing(board: Coordinator
     assert board.comment(task="TASK-1", text="late").id > note.id
 
 
+def test_a_note_of_no_such_type_is_refused_by_the_parameters_name(board: Coordinator, board_url: str) -> None:
+    board.dispatch(title="T", role="worker")
+    with nothing_changes(board_url), pytest.raises(InvalidInput) as refusal:
+        board.comment(task="TASK-1", text="a word", note_type="PROGRESS")
+    assert refusal.value.facts["field"] == "note_type"
+
+
 def test_a_task_that_is_dispatched_while_it_is_commented_on_is_there_or_not(
     board: Coordinator, board_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,6 +106,16 @@ def test_a_folder_is_no_board(tmp_path: Path) -> None:
         assert "is a folder" in answer.error["error"]
 
 
+def board_with_settings(here: Path, template: Path, text: str) -> Path:
+    """A `.coordinate/` that is trusted, with a board and a config.toml."""
+    folder = here / ".coordinate"
+    folder.mkdir(mode=0o755)
+    (folder / "board.db").write_bytes(template.read_bytes())
+    (folder / "config.toml").write_text(text)
+    (folder / "config.toml").chmod(0o644)
+    return folder
+
+
 @pytest.mark.parametrize(
     ("text", "field"),
     [
@@ -121,11 +131,7 @@ def test_a_folder_is_no_board(tmp_path: Path) -> None:
 def test_settings_that_are_none_are_refused_by_their_name(
     sqlite_template: Path, tmp_path: Path, text: str, field: str
 ) -> None:
-    folder = tmp_path / ".coordinate"
-    folder.mkdir(mode=0o755)
-    (folder / "board.db").write_bytes(sqlite_template.read_bytes())
-    (folder / "config.toml").write_text(text)
-    (folder / "config.toml").chmod(0o644)
+    folder = board_with_settings(tmp_path, sqlite_template, text)
     call = Ordinary("", tmp_path)
     answer = call("status")
     assert (answer.error["code"], answer.error["field"]) == ("invalid_input", field)
@@ -137,11 +143,7 @@ def test_settings_that_are_none_are_refused_by_their_name(
 def test_a_line_that_is_no_setting_is_said_and_stands_in_nobodys_way(
     sqlite_template: Path, tmp_path: Path, text: str
 ) -> None:
-    folder = tmp_path / ".coordinate"
-    folder.mkdir(mode=0o755)
-    (folder / "board.db").write_bytes(sqlite_template.read_bytes())
-    (folder / "config.toml").write_text(text)
-    (folder / "config.toml").chmod(0o644)
+    folder = board_with_settings(tmp_path, sqlite_template, text)
     for arguments in (("status",), ("db", "where")):
         answer = Ordinary("", tmp_path)(*arguments)
         assert answer.json
